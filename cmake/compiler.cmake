@@ -1,0 +1,19 @@
+# Chooses compiler and launcher before project() looks for them. An explicit CXX or CMAKE_CXX_COMPILER always wins.
+set(ISOMER_SANITIZE "" CACHE STRING "Sanitizers for the whole build, as given to -fsanitize=, for example address,undefined")
+
+# Sanitizer reports are better from clang, and libFuzzer exists only there; g++ remains good enough for the former.
+if((ISOMER_SANITIZE OR ISOMER_FUZZ) AND NOT CMAKE_CXX_COMPILER AND NOT DEFINED ENV{CXX})
+  find_program(ISOMER_CLANGXX NAMES clang++-19)
+  mark_as_advanced(ISOMER_CLANGXX)
+  if(ISOMER_CLANGXX)
+    set(CMAKE_CXX_COMPILER ${ISOMER_CLANGXX})
+  endif()
+endif()
+
+if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(ISOMER_CCACHE NAMES ccache)
+  mark_as_advanced(ISOMER_CCACHE)
+  if(ISOMER_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${ISOMER_CCACHE} CACHE STRING "Compiler launcher")
+  endif()
+endif()

@@ -1,0 +1,71 @@
+# Declares modules (src/NAME), tools (tools/NAME) and benchmarks. Nothing else in the tree calls add_library.
+
+# isomer_module(NAME te DEPS tensor [LINK fmt::fmt ...] [PRIVATE_LINK ...])
+#
+# All of src/NAME/*.cc and src/NAME/*/*.cc becomes the static library isomer_NAME; the include root is src/.
+# DEPS are modules. LINK reaches the users of the module; PRIVATE_LINK stays inside, for owners of third-party code.
+# A module whose folder is not there yet is skipped, and so are arrows to it.
+function(isomer_module)
+  cmake_parse_arguments(arg "" "NAME" "DEPS;LINK;PRIVATE_LINK" ${ARGN})
+  set(folder ${PROJECT_SOURCE_DIR}/src/${arg_NAME})
+  if(NOT EXISTS ${folder})
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc ${folder}/*/*.cc)
+  set(target isomer_${arg_NAME})
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(reach PUBLIC)
+    target_link_libraries(${target} PRIVATE isomer_warnings ${arg_PRIVATE_LINK})
+  else()
+    add_library(${target} INTERFACE)  # headers only so far
+    set(reach INTERFACE)
+  endif()
+  target_include_directories(${target} ${reach} ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} ${reach} ${arg_LINK})
+  foreach(dep ${arg_DEPS})
+    if(TARGET isomer_${dep})
+      target_link_libraries(${target} ${reach} isomer_${dep})
+    endif()
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY ISOMER_MODULES ${arg_NAME})
+endfunction()
+
+# All declared modules as link targets, topmost first.
+function(isomer_all_modules out)
+  get_property(names GLOBAL PROPERTY ISOMER_MODULES)
+  list(TRANSFORM names PREPEND isomer_)
+  list(REVERSE names)
+  set(${out} ${names} PARENT_SCOPE)
+endfunction()
+
+# tools/NAME/*.cc becomes the executable NAME at the top of the build folder.
+function(isomer_tool name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${name}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  isomer_all_modules(modules)
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tools)
+  target_link_libraries(${name} PRIVATE
+    isomer_warnings ${modules} isomer_build_info CLI11::CLI11 nlohmann_json::nlohmann_json)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+endfunction()
+
+# Each FOLDER/*.cc becomes one benchmark executable under bench/ of the build folder. They are never run by ctest.
+function(isomer_benchmarks folder)
+  if(NOT benchmark_FOUND)
+    return()
+  endif()
+  isomer_all_modules(modules)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cc)
+  foreach(source ${sources})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(bench_${name} ${source})
+    target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(bench_${name} PRIVATE isomer_warnings ${modules} benchmark::benchmark_main)
+    set_target_properties(bench_${name} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench OUTPUT_NAME ${name})
+  endforeach()
+endfunction()
