@@ -12,13 +12,14 @@ endif()
 find_package(Git QUIET)
 
 set(build_info_dir ${CMAKE_BINARY_DIR}/generated)
+list(JOIN ISOMER_FEATURES " " feature_words)  # a list would fall apart on the command line
 set(build_info_command
   ${CMAKE_COMMAND}
   -D "VERSION=${PROJECT_VERSION}"
   -D "COMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
   -D "TARGET_ARCH=${CMAKE_SYSTEM_NAME} ${CMAKE_SYSTEM_PROCESSOR}"
   -D "BUILD_TYPE=${CMAKE_BUILD_TYPE}"
-  -D "FEATURES=${ISOMER_FEATURES}"
+  -D "FEATURES=${feature_words}"
   -D "GIT=${GIT_EXECUTABLE}"
   -D "SOURCE=${PROJECT_SOURCE_DIR}"
   -D "OUTPUT=${build_info_dir}/build_info.h"

@@ -17,6 +17,7 @@ if(NOT COMMIT)
 endif()
 
 set(feature_strings "")
+string(REPLACE " " ";" FEATURES "${FEATURES}")
 foreach(feature ${FEATURES})
   string(APPEND feature_strings "\"${feature}\", ")
 endforeach()
