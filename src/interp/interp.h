@@ -1,0 +1,32 @@
+// The reference executor: runs any graph by evaluating its operators' records. This is the truth that everything else
+// is compared with. Real numbers are computed in double; integers have their exact wrapping semantics.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/expected.h"
+#include "ir/graph.h"
+
+namespace isomer::interp {
+
+struct Options {
+  // Keeps float32 values between operators as doubles, so that the result is that of real arithmetic as nearly as
+  // double allows. Off: every value is rounded to its declared type, as a runtime would store it.
+  bool wide = false;
+  // Most bytes one value may take, and most values alive at once; a model that asks for more is refused.
+  int64_t max_value_bytes = int64_t{1} << 34;
+  // Most iterations of one loop; more is refused as a loop without end.
+  int64_t max_loop_iterations = 1 << 22;
+  int threads = 0;  // 0: one per core
+};
+
+// Values in the order of the graph's inputs; results in the order of its outputs.
+Expected<std::vector<Tensor>> run(const ir::Graph& graph, const ir::OpTable& table, const std::vector<Tensor>& inputs,
+                                  const Options& options = {});
+
+// One node on known values.
+Expected<std::vector<Tensor>> run_node(const ir::OpContext& context, const Options& options = {});
+
+}  // namespace isomer::interp

@@ -1,0 +1,104 @@
+#include "ir/graph.h"
+
+#include <unordered_set>
+
+namespace isomer::ir {
+
+const OpDef& input_op() {
+  static const OpDef op{
+      .name = "input", .doc = "A value given by the caller.", .inputs = {}, .outputs = {{"value", "opaque"}}};
+  return op;
+}
+
+const OpDef& const_op() {
+  static const OpDef op{.name = "const",
+                        .doc = "A constant tensor.",
+                        .inputs = {},
+                        .outputs = {{"value", "opaque"}},
+                        .attrs = {{.name = "value", .kind = AttrKind::Tensor, .required = true}}};
+  return op;
+}
+
+namespace {
+
+// Hash of every node's content, in node order; a graph input counts by its position and type.
+std::vector<Hash128> node_hashes(const Graph& g) {
+  std::vector<Hash128> hashes;
+  hashes.reserve(g.nodes().size());
+  for (uint32_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.node(i);
+    Hasher h;
+    h.add(n.op->name).add(n.attrs.hash());
+    if (i < g.input_count()) h.add(i);
+    for (const Value& v : n.inputs) v.is_none() ? h.add(0) : h.add(hashes[v.node]).add(v.index + 1);
+    h.add(n.types.size());
+    for (const Type& t : n.types) h.add(t.to_string());
+    hashes.push_back(h.digest());
+  }
+  return hashes;
+}
+
+// Compares two nodes whose inputs have been matched by `same`.
+bool same_node(const Graph& a, uint32_t x, const Graph& b, uint32_t y, const std::vector<uint32_t>& match) {
+  const Node &n = a.node(x), &m = b.node(y);
+  if (n.op->name != m.op->name || n.inputs.size() != m.inputs.size() || !(n.types == m.types) || !(n.attrs == m.attrs))
+    return false;
+  if (x < a.input_count() && (x != y || n.names != m.names)) return false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    const Value &u = n.inputs[i], &v = m.inputs[i];
+    if (u.is_none() != v.is_none()) return false;
+    if (!u.is_none() && (match[u.node] != v.node || u.index != v.index)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Hash128 Graph::content_hash() const {
+  const std::vector<Hash128> hashes = node_hashes(*this);
+  Hasher h;
+  for (const Node& n : inputs()) h.add(n.names[0]).add(n.types[0].to_string());
+  for (const Output& o : outputs_) h.add(o.name).add(hashes[o.value.node]).add(o.value.index);
+  return h.digest();
+}
+
+bool equal(const Graph& a, const Graph& b) {
+  if (&a == &b) return true;
+  if (a.input_count() != b.input_count() || a.outputs().size() != b.outputs().size()) return false;
+  std::unordered_multimap<Hash128, uint32_t> of_b;
+  const std::vector<Hash128> hb = node_hashes(b), ha = node_hashes(a);
+  for (uint32_t i = 0; i < b.nodes().size(); ++i) of_b.emplace(hb[i], i);
+  std::vector<uint32_t> match(a.nodes().size(), UINT32_MAX);
+  for (uint32_t i = 0; i < a.nodes().size(); ++i) {
+    const auto [from, to] = of_b.equal_range(ha[i]);
+    for (auto it = from; it != to && match[i] == UINT32_MAX; ++it)
+      if (same_node(a, i, b, it->second, match)) match[i] = it->second;
+  }
+  for (uint32_t i = 0; i < a.input_count(); ++i)
+    if (match[i] != i) return false;
+  for (size_t i = 0; i < a.outputs().size(); ++i) {
+    const Output &x = a.outputs()[i], &y = b.outputs()[i];
+    if (x.name != y.name || match[x.value.node] != y.value.node || x.value.index != y.value.index) return false;
+  }
+  return true;
+}
+
+bool identical(const Graph& a, const Graph& b) {
+  if (a.name() != b.name() || a.nodes().size() != b.nodes().size() || !equal(a, b)) return false;
+  for (uint32_t i = 0; i < a.nodes().size(); ++i) {
+    const Node &n = a.node(i), &m = b.node(i);
+    if (n.op->name != m.op->name || n.inputs != m.inputs || !(n.attrs == m.attrs) || n.names != m.names ||
+        n.label != m.label || n.origin != m.origin || !(n.types == m.types))
+      return false;
+    for (const auto& [key, value] : n.attrs)
+      if (const auto* body = std::get_if<GraphRef>(&value); body && !identical(**body, **m.attrs.get<GraphRef>(key)))
+        return false;
+  }
+  return true;
+}
+
+Expected<std::vector<Value>> add_as_is(ForeignNode& n, GraphBuilder& builder) {
+  return builder.add(*n.op, std::move(n.inputs), std::move(n.attrs), std::move(n.info), n.outputs);
+}
+
+}  // namespace isomer::ir

@@ -1,0 +1,154 @@
+// Graph: a computation as a value. Nodes are in topological order, inputs first; a node's inputs are results of earlier
+// nodes. Equality and hash are by content, never by address. Built only through GraphBuilder, which checks every node.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/expected.h"
+#include "base/hash.h"
+#include "ir/attrs.h"
+#include "ir/op.h"
+#include "tensor/type.h"
+
+namespace isomer::ir {
+
+// The k-th result of a node; `none()` stands for an optional input that is absent.
+struct Value {
+  uint32_t node = UINT32_MAX;
+  uint32_t index = 0;
+  static Value none() { return {}; }
+  bool is_none() const { return node == UINT32_MAX; }
+  bool operator==(const Value&) const = default;
+  auto operator<=>(const Value&) const = default;
+};
+
+struct Node {
+  const OpDef* op = nullptr;
+  std::vector<Value> inputs;
+  Attrs attrs;                      // standard values are left out
+  std::vector<Type> types;          // one per output
+  std::vector<std::string> names;   // one per output, unique in the graph; "" for an output that is not wanted
+  std::string label;                // the node's own name in the source file, "" when it had none
+  std::vector<std::string> origin;  // names of the source nodes this one came from
+};
+
+struct Output {
+  std::string name;
+  Value value;
+};
+
+// Facts of the source file that a re-export writes back.
+struct Metadata {
+  std::vector<std::pair<std::string, int64_t>> opsets;  // domain -> version
+  std::vector<std::pair<std::string, std::string>> properties;
+  std::string producer, doc;
+  int64_t ir_version = 0;
+};
+
+class Graph {
+ public:
+  const std::string& name() const { return name_; }
+  size_t input_count() const { return input_count_; }
+  std::span<const Node> inputs() const { return {nodes_.data(), input_count_}; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const Node& node(uint32_t id) const { return nodes_[id]; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+  const Type& type(Value v) const { return nodes_[v.node].types[v.index]; }
+  const std::string& value_name(Value v) const { return nodes_[v.node].names[v.index]; }
+  const Metadata& metadata() const { return metadata_; }
+
+  // Content: operators, attributes, types of inputs, names of inputs and outputs; not the names inside, nor node order.
+  Hash128 content_hash() const;
+
+ private:
+  friend class GraphBuilder;
+  std::string name_;
+  std::vector<Node> nodes_;
+  size_t input_count_ = 0;
+  std::vector<Output> outputs_;
+  Metadata metadata_;
+};
+
+// Same content (see content_hash), checked node by node.
+bool equal(const Graph& a, const Graph& b);
+// Same content, order, names, labels and origins: what print and parse must keep.
+bool identical(const Graph& a, const Graph& b);
+
+// The records of graph inputs and constants, which every table shares. A const's contents are its attribute "value".
+const OpDef& input_op();
+const OpDef& const_op();
+
+// What a caller says about a new node beside its meaning.
+struct NodeInfo {
+  std::vector<std::string> names = {};  // wanted output names; made unique, invented where empty
+  std::string label = {};
+  std::vector<std::string> origin = {};
+};
+
+class GraphBuilder {
+ public:
+  GraphBuilder(const OpTable& table, std::string name);
+  const OpTable& table() const { return *table_; }
+
+  Expected<Value> input(std::string name, Type type);  // before any other node
+  Value constant(Tensor value, std::string name = "");
+  // Checks the node against its record, infers its types, and returns the results: those of an equal node that is
+  // already there when the operator is pure. `outputs`: how many results are wanted (0: all required ones).
+  Expected<std::vector<Value>> add(const OpDef& op, std::vector<Value> inputs, Attrs attrs = {}, NodeInfo info = {},
+                                   size_t outputs = 0);
+  Expected<std::vector<Value>> add(std::string_view op, std::vector<Value> inputs, Attrs attrs = {}, NodeInfo info = {},
+                                   size_t outputs = 0);
+  // For operators of one result.
+  Expected<Value> add1(std::string_view op, std::vector<Value> inputs, Attrs attrs = {}, NodeInfo info = {});
+
+  // Narrows a value's type by what the source declares; a contradiction is a diagnostic.
+  Expected<void> declare_type(Value v, const Type& declared);
+  void output(std::string name, Value v);
+  void set_metadata(Metadata m) { graph_.metadata_ = std::move(m); }
+  // Labels and origins given to nodes from now on when the caller of add() gives none.
+  void set_current(std::string label, std::vector<std::string> origin);
+
+  const Type& type(Value v) const { return graph_.type(v); }
+  const Graph& graph() const { return graph_; }  // as built so far
+  // Contents of a value when known: constants, and what small computations on them give.
+  const Tensor* known(Value v) const;
+  const std::vector<Dim>* known_sizes(Value v) const;
+
+  Expected<Graph> finish() &&;
+
+ private:
+  struct Known;
+  OpContext context(const OpDef& op, std::span<const Value> inputs, const Attrs& attrs, size_t outputs) const;
+  std::string unique_name(const std::string& wanted, std::string_view stem);
+  void learn(uint32_t node);
+
+  const OpTable* table_;
+  Graph graph_;
+  std::string label_;
+  std::vector<std::string> origin_;
+  std::unordered_map<std::string, uint32_t> names_;  // used name -> next suffix
+  std::unordered_multimap<size_t, uint32_t> nodes_by_hash_;
+  std::unordered_map<uint64_t, std::shared_ptr<Known>> known_;  // by node << 32 | index
+};
+
+// A node of a source file in one of the older or foreign forms an operator's `import` knows.
+struct ForeignNode {
+  const OpDef* op = nullptr;
+  std::string type;
+  std::string domain;
+  int64_t version = 1;  // the opset the file declares for the domain
+  std::vector<Value> inputs;
+  Attrs attrs;
+  NodeInfo info;
+  size_t outputs = 0;
+};
+
+// What happens without an `import`: the node is added as it is.
+Expected<std::vector<Value>> add_as_is(ForeignNode& node, GraphBuilder& builder);
+
+}  // namespace isomer::ir

@@ -1,0 +1,243 @@
+#include "ir/op.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/graph.h"
+
+namespace isomer::ir {
+
+const AttrDef* OpDef::attr(std::string_view attr_name) const {
+  const auto it = std::find_if(attrs.begin(), attrs.end(), [&](const AttrDef& a) { return a.name == attr_name; });
+  return it == attrs.end() ? nullptr : &*it;
+}
+
+OpTable::OpTable(std::vector<OpDef> records) : records_(std::move(records)) {
+  for (const OpDef& r : records_) {
+    by_name_.emplace(r.name, &r);
+    for (const OnnxForm& form : r.onnx) by_onnx_.emplace(std::pair(form.domain, form.type), OnnxEntry{&r, &form});
+  }
+}
+
+const OpDef* OpTable::find(std::string_view name) const {
+  const auto it = by_name_.find(name);
+  return it == by_name_.end() ? nullptr : it->second;
+}
+
+std::optional<OpTable::OnnxEntry> OpTable::find_onnx(std::string_view domain, std::string_view type) const {
+  const auto it = by_onnx_.find(std::pair(std::string(domain), std::string(type)));
+  return it == by_onnx_.end() ? std::nullopt : std::optional(it->second);
+}
+
+namespace {
+
+// The definition that input i of a node falls under: the last one repeats when it is variadic.
+const InputDef* input_def(const OpDef& op, size_t i) {
+  if (i < op.inputs.size()) return &op.inputs[i];
+  return !op.inputs.empty() && op.inputs.back().arity == Arity::Variadic ? &op.inputs.back() : nullptr;
+}
+
+// The element type bound to a variable by the inputs.
+std::optional<DType> bound(const OpContext& c, std::string_view var) {
+  for (size_t i = 0; i < c.input_count(); ++i) {
+    const InputDef* def = input_def(c.op(), i);
+    if (def && c.has(i) && def->var == var) return c.dtype(i);
+  }
+  return std::nullopt;
+}
+
+Expected<void> check_inputs(const OpContext& c) {
+  const OpDef& op = c.op();
+  for (size_t i = 0; i < std::max(op.inputs.size(), c.input_count()); ++i) {
+    const InputDef* def = input_def(op, i);
+    if (!def) return c.error(fmt::format("expected at most {} inputs, found {}", op.inputs.size(), c.input_count()));
+    if (!c.has(i)) {
+      if (def->arity == Arity::Required) return c.error(fmt::format("input '{}' is missing", def->name));
+      continue;
+    }
+    const DType t = c.dtype(i);
+    if (!def->types.contains(t) && !(t == DType::Opaque && op.open_attrs))
+      return c.error(
+          fmt::format("input '{}' has element type {}, which this operator does not take", def->name, name(t)));
+    if (const auto first = bound(c, def->var); first && *first != t && !def->var.empty())
+      return c.error(fmt::format("input '{}' has element type {}, expected {} as the inputs before it", def->name,
+                                 name(t), name(*first)));
+  }
+  if (!op.inputs.empty() && op.inputs.back().arity == Arity::Variadic) {
+    const size_t given = c.input_count() < op.inputs.size() - 1 ? 0 : c.input_count() - (op.inputs.size() - 1);
+    if (static_cast<int>(given) < op.inputs.back().at_least)
+      return c.error(fmt::format("expected at least {} inputs '{}', found {}", op.inputs.back().at_least,
+                                 op.inputs.back().name, given));
+  }
+  return {};
+}
+
+Expected<void> check_attrs(const OpContext& c) {
+  for (const auto& [key, value] : c.attrs()) {
+    const AttrDef* def = c.op().attr(key);
+    if (!def) {
+      if (c.op().open_attrs) continue;
+      return c.error(fmt::format("unknown attribute {}", quoted(key)));
+    }
+    if (kind_of(value) != def->kind)
+      return c.error(
+          fmt::format("attribute '{}' is of kind {}, expected {}", key, name(kind_of(value)), name(def->kind)));
+  }
+  for (const AttrDef& def : c.op().attrs)
+    if (def.required && !c.attrs().has(def.name)) return c.error(fmt::format("attribute '{}' is missing", def.name));
+  return {};
+}
+
+}  // namespace
+
+Expected<void> check_signature(const OpContext& c) {
+  ISOMER_CHECK_OK(check_attrs(c));
+  ISOMER_CHECK_OK(check_inputs(c));
+  size_t fewest = 0, most = c.op().outputs.size();
+  for (const OutputDef& o : c.op().outputs) {
+    fewest += o.arity == Arity::Required;
+    if (o.arity == Arity::Variadic) most = std::numeric_limits<size_t>::max();
+  }
+  if (c.output_count() < fewest || c.output_count() > most)
+    return c.error(fmt::format("expected {}{} outputs, found {}", c.output_count() < fewest ? "at least " : "at most ",
+                               c.output_count() < fewest ? fewest : most, c.output_count()));
+  return {};
+}
+
+Expected<std::vector<Type>> infer_types(const OpContext& c) {
+  ISOMER_CHECK_OK(check_signature(c));
+  const OpDef& op = c.op();
+  bool ranked = true;
+  for (size_t i = 0; i < c.input_count(); ++i) ranked &= !c.has(i) || c.shape(i).has_rank();
+  if (!ranked && !op.infer_unranked) {
+    std::vector<Type> types;
+    for (size_t i = 0; i < c.output_count(); ++i) types.push_back(c.out(i, Shape::unknown()));
+    return types;
+  }
+  if (op.infer) return op.infer(c);
+  if (op.expand || !op.expand_text.empty()) {
+    ISOMER_TRY(const Graph g, expand(c));
+    std::vector<Type> types;
+    for (const Output& o : g.outputs()) types.push_back(g.type(o.value));
+    types.resize(std::min(types.size(), c.output_count()));
+    return types;
+  }
+  if (!op.compute) return c.error("has neither a type rule nor an expression");
+  ISOMER_TRY(const te::Program p, op.compute(c));
+  std::vector<Type> types;
+  for (size_t i = 0; i < c.output_count() && i < p.outputs.size(); ++i)
+    types.push_back({p.slot_dtype(p.outputs[i]), Shape(p.slot_dims(p.outputs[i])), nullptr});
+  return types;
+}
+
+Expected<std::vector<Tensor>> OpContext::run(const Graph& body, std::vector<Tensor> inputs) const {
+  ISOMER_ASSERT(runner_, "control flow is run by an executor");
+  return runner_(body, std::move(inputs));
+}
+
+std::optional<std::vector<Dim>> OpContext::sizes(size_t i) const {
+  if (!has(i)) return std::nullopt;
+  if (inputs_[i].symbolic) return *inputs_[i].symbolic;
+  if (!inputs_[i].value || is_float(dtype(i))) return std::nullopt;
+  const std::vector<int64_t> v = inputs_[i].value->to_ints();
+  return std::vector<Dim>(v.begin(), v.end());
+}
+
+std::optional<std::vector<int64_t>> OpContext::ints_value(size_t i) const {
+  const auto s = sizes(i);
+  if (!s) return std::nullopt;
+  std::vector<int64_t> out;
+  for (const Dim& d : *s) {
+    if (!d.is_const()) return std::nullopt;
+    out.push_back(d.value());
+  }
+  return out;
+}
+
+namespace {
+
+template <class T>
+const T* find_attr(const OpDef& op, const Attrs& attrs, std::string_view key) {
+  if (const T* v = attrs.get<T>(key)) return v;
+  const AttrDef* def = op.attr(key);
+  ISOMER_ASSERT(def || op.open_attrs, fmt::format("{} has no attribute {}", op.name, key));
+  return def && def->standard ? std::get_if<T>(&*def->standard) : nullptr;
+}
+
+template <class T>
+const T& need_attr(const OpDef& op, const Attrs& attrs, std::string_view key) {
+  const T* v = find_attr<T>(op, attrs, key);
+  ISOMER_ASSERT(v, fmt::format("attribute {} of {} has no value of this kind", key, op.name));
+  return *v;
+}
+
+}  // namespace
+
+bool OpContext::has_attr(std::string_view key) const {
+  const AttrDef* def = op_->attr(key);
+  return attrs_->has(key) || (def && def->standard);
+}
+int64_t OpContext::integer(std::string_view key) const { return need_attr<int64_t>(*op_, *attrs_, key); }
+double OpContext::real(std::string_view key) const { return need_attr<double>(*op_, *attrs_, key); }
+const std::string& OpContext::text(std::string_view key) const { return need_attr<std::string>(*op_, *attrs_, key); }
+DType OpContext::dtype_attr(std::string_view key) const { return need_attr<DType>(*op_, *attrs_, key); }
+const Tensor* OpContext::tensor(std::string_view key) const { return find_attr<Tensor>(*op_, *attrs_, key); }
+
+std::vector<int64_t> OpContext::ints(std::string_view key) const {
+  const auto* v = find_attr<std::vector<int64_t>>(*op_, *attrs_, key);
+  return v ? *v : std::vector<int64_t>();
+}
+std::vector<double> OpContext::reals(std::string_view key) const {
+  const auto* v = find_attr<std::vector<double>>(*op_, *attrs_, key);
+  return v ? *v : std::vector<double>();
+}
+std::vector<std::string> OpContext::strings(std::string_view key) const {
+  const auto* v = find_attr<std::vector<std::string>>(*op_, *attrs_, key);
+  return v ? *v : std::vector<std::string>();
+}
+GraphRef OpContext::graph(std::string_view key) const {
+  const auto* v = find_attr<GraphRef>(*op_, *attrs_, key);
+  return v ? *v : nullptr;
+}
+
+Expected<size_t> OpContext::axis(int64_t axis, size_t rank) const {
+  const auto r = static_cast<int64_t>(rank);
+  if (axis < -r || axis >= r) return error(fmt::format("axis {} is out of range for rank {}", axis, rank));
+  return static_cast<size_t>(axis < 0 ? axis + r : axis);
+}
+
+Type OpContext::out(size_t i, Shape shape) const {
+  const OutputDef& def = i < op_->outputs.size() ? op_->outputs[i] : op_->outputs.back();
+  DType dtype;
+  if (def.type.starts_with('$')) {
+    dtype = dtype_attr(std::string_view(def.type).substr(1));
+  } else if (const auto fixed = dtype_from_name(def.type)) {
+    dtype = *fixed;
+  } else {
+    const auto t = bound(*this, def.type);
+    ISOMER_ASSERT(t, fmt::format("output {} of {}: no input binds {}", i, op_->name, def.type));
+    dtype = *t;
+  }
+  return {dtype, std::move(shape), nullptr};
+}
+
+Diagnostic OpContext::error(std::string message) const {
+  return Diagnostic("E-op", fmt::format("{}: {}", op_->name, message));
+}
+
+std::vector<te::Handle> OpContext::declare(te::Builder& builder) const {
+  std::vector<te::Handle> handles;
+  for (size_t i = 0; i < input_count(); ++i) {
+    const InputDef* def = input_def(*op_, i);
+    const std::string label = !def                     ? "in" + std::to_string(i)
+                              : i < op_->inputs.size() ? def->name
+                                                       : def->name + std::to_string(i);
+    // An absent input keeps its slot, so that slots and input positions agree for every reader.
+    handles.push_back(has(i) ? builder.input(label, dtype(i), shape(i).dims())
+                             : builder.input(label, DType::F32, {Dim(0)}));
+  }
+  return handles;
+}
+
+}  // namespace isomer::ir
