@@ -138,7 +138,7 @@ Expr all_of(const std::vector<Expr>& conditions) {
 
 bool equal(const Expr& a, const Expr& b) {
   if (a.same_node(b)) return true;
-  if (!a || !b) return false;
+  if (a.identity() == nullptr || b.identity() == nullptr) return false;  // !a would build an expression
   if (a->kind != b->kind || a->dtype != b->dtype || a->args.size() != b->args.size()) return false;
   switch (a->kind) {
     case Kind::Int:

@@ -1,5 +1,7 @@
 #include "te/program.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace isomer::te {
@@ -15,6 +17,23 @@ std::vector<Dim> Program::slot_dims(int slot) const {
   std::vector<Dim> dims;
   for (const Axis& a : stages[s - inputs.size()].axes) dims.push_back(a.extent);
   return dims;
+}
+
+bool equal(const Program& a, const Program& b) {
+  const auto same_axes = [](const std::vector<Axis>& x, const std::vector<Axis>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const Axis& i, const Axis& j) {
+      return i.id == j.id && i.name == j.name && i.extent == j.extent;
+    });
+  };
+  const auto same_source = [](const Source& x, const Source& y) {
+    return x.name == y.name && x.dtype == y.dtype && x.dims == y.dims;
+  };
+  const auto same_stage = [&](const Stage& x, const Stage& y) {
+    return x.name == y.name && x.dtype == y.dtype && same_axes(x.axes, y.axes) && equal(x.body, y.body);
+  };
+  return a.outputs == b.outputs &&
+         std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same_source) &&
+         std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(), same_stage);
 }
 
 Expr Handle::at(std::vector<Expr> indices) const {

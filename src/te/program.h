@@ -35,6 +35,9 @@ struct Program {
   std::vector<Dim> slot_dims(int slot) const;
 };
 
+// The same inputs, stages (names, axis ids and extents, bodies in structure) and outputs.
+bool equal(const Program& a, const Program& b);
+
 class Builder;
 
 // A tensor that expressions may read: an input or a finished stage.
