@@ -1,0 +1,120 @@
+// The model round the graph: operator sets, functions, metadata.
+#include <fmt/format.h>
+
+#include "onnx/import_proto.h"
+
+namespace isomer::onnx {
+
+using ::onnx::AttributeProto;
+using ::onnx::FunctionProto;
+
+namespace {
+
+// The newest operator set Isomer was written for, and the newest it still tries.
+constexpr int64_t kNewestOpset = 23, kLastOpset = 25;
+constexpr int64_t kNewestIr = 13;
+
+}  // namespace
+
+Expected<Opsets> Importer::read_opsets(const ::google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& list) {
+  Opsets opsets;
+  for (const auto& entry : list) {
+    const std::string domain = entry.domain() == "ai.onnx" ? "" : entry.domain();
+    if (entry.version() < 1)
+      return Diagnostic("E-onnx-opset", fmt::format("operator set {} has version {}, expected 1 or more",
+                                                    quoted(domain), entry.version()));
+    if (domain.empty() && entry.version() > kLastOpset)
+      return Diagnostic("E-onnx-opset", fmt::format("the model needs version {} of ONNX's operators, Isomer knows them "
+                                                    "up to {}; convert the model to an older opset",
+                                                    entry.version(), kNewestOpset));
+    if (domain.empty() && entry.version() > kNewestOpset)
+      warn(fmt::format("opset {} is newer than {}, the newest Isomer was written for", entry.version(), kNewestOpset));
+    const auto [it, fresh] = opsets.emplace(domain, entry.version());
+    if (!fresh && it->second != entry.version())
+      return Diagnostic("E-onnx-opset", fmt::format("operator set {} is imported in two versions, {} and {}",
+                                                    quoted(domain), it->second, entry.version()));
+  }
+  return opsets;
+}
+
+Expected<void> Importer::read_functions() {
+  for (const FunctionProto& f : model_.functions()) {
+    Function function{.proto = &f};
+    ISOMER_TRY(function.opsets, read_opsets(f.opset_import()));
+    for (const auto& [domain, version] : opsets_) function.opsets.emplace(domain, version);
+    const std::string domain = f.domain() == "ai.onnx" ? "" : f.domain();
+    if (!functions_.emplace(std::pair(domain, f.name()), std::move(function)).second)
+      return Diagnostic("E-duplicate-name",
+                        fmt::format("two functions are named {} in domain {}", quoted(f.name()), quoted(domain)));
+  }
+  return {};
+}
+
+Expected<std::vector<ir::Value>> Importer::inline_function(Function& function, Call& call, Scope& scope) {
+  const FunctionProto& f = *function.proto;
+  if (function.active) return Diagnostic("E-recursion", fmt::format("function {} calls itself", quoted(f.name())));
+  if (++nesting_ > kMaxNesting)
+    return Diagnostic("E-nesting", fmt::format("function calls are nested more than {} deep", kMaxNesting));
+  inlined_ += f.node_size();
+  if (inlined_ > kMaxInlinedNodes)
+    return Diagnostic("E-too-large", fmt::format("the model's functions expand to more than {} nodes, at function {}",
+                                                 kMaxInlinedNodes, quoted(f.name())));
+  if (call.inputs.size() > static_cast<size_t>(f.input_size()))
+    return Diagnostic("E-op", fmt::format("function {} takes at most {} inputs, found {}", quoted(f.name()),
+                                          f.input_size(), call.inputs.size()));
+  std::unordered_map<std::string_view, const AttributeProto*> arguments;
+  for (size_t i = 0; i < call.attributes.size(); ++i) {
+    if (call.attributes[i]->has_g() || call.attributes[i]->graphs_size() > 0)
+      return Diagnostic("E-unsupported", fmt::format("function {} takes a graph as an attribute", quoted(f.name())));
+    arguments.emplace(call.attribute_names[i], call.attributes[i]);
+  }
+  Scope inner{.builder = scope.builder, .opsets = function.opsets, .arguments = &arguments};
+  inner.prefix = fmt::format("{}{}.{}/", scope.prefix, printable(f.name(), 40), ++calls_);
+  for (int i = 0; i < f.input_size(); ++i) {
+    const auto k = static_cast<size_t>(i);
+    ISOMER_CHECK_OK(define(f.input(i), k < call.inputs.size() ? call.inputs[k] : ir::Value::none(), inner));
+  }
+  function.active = true;
+  auto done = import_nodes(f.node(), inner);
+  function.active = false;
+  if (!done.ok()) return std::move(done).error().note("in function " + quoted(f.name()));
+  --nesting_;
+  std::vector<ir::Value> results;
+  for (int i = 0; i < f.output_size() && results.size() < call.outputs; ++i) {
+    ISOMER_TRY(const ir::Value v, look_up(f.output(i), inner));
+    results.push_back(v);
+  }
+  return results;
+}
+
+ir::Metadata Importer::metadata() const {
+  ir::Metadata m;
+  for (const auto& [domain, version] : opsets_) m.opsets.emplace_back(domain, version);
+  for (const auto& p : model_.metadata_props()) m.properties.emplace_back(p.key(), p.value());
+  m.producer = model_.producer_name();
+  m.doc = model_.doc_string();
+  m.ir_version = model_.ir_version();
+  return m;
+}
+
+Expected<Model> Importer::run() {
+  if (!model_.has_graph()) return Diagnostic("E-onnx-file", "the model has no graph");
+  ISOMER_TRY(opsets_, read_opsets(model_.opset_import()));
+  if (opsets_.empty()) {
+    if (model_.ir_version() >= 3)
+      return Diagnostic("E-onnx-opset", "the model does not say which version of the operators it uses (opset_import)");
+    opsets_.emplace("", 1);
+  }
+  if (model_.ir_version() > kNewestIr)
+    warn(fmt::format("the file is of IR version {}, newer than {}", model_.ir_version(), kNewestIr));
+  ISOMER_CHECK_OK(read_functions());
+  ir::GraphBuilder builder(table_, model_.graph().name());
+  Scope scope{.builder = builder, .opsets = opsets_};
+  ISOMER_CHECK_OK(import_inputs(model_.graph(), scope));
+  ISOMER_CHECK_OK(import_rest(model_.graph(), scope));
+  builder.set_metadata(metadata());
+  ISOMER_TRY(ir::Graph graph, std::move(builder).finish());
+  return Model{std::move(graph), std::move(warnings_)};
+}
+
+}  // namespace isomer::onnx

@@ -1,0 +1,141 @@
+// The ONNX project's own cases: every operator's model with inputs and expected outputs. Each case passes or is listed
+// in exclusions.txt with one of the allowed reasons; a listed case that passes is an error too.
+//   ISOMER_CONFORMANCE_FILTER=substring   only cases whose name contains it
+//   ISOMER_CONFORMANCE_VERBOSE=1          one line per failing case, with the reason
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "interp/interp.h"
+#include "onnx/onnx.h"
+#include "ops/table.h"
+
+namespace isomer {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::set<std::string> kReasonKinds = {"sequence", "optional", "map", "string", "training", "random"};
+
+std::map<std::string, std::string> read_exclusions() {
+  std::map<std::string, std::string> out;
+  std::ifstream file(fs::path(ISOMER_SOURCE_DIR) / "test/conformance/exclusions.txt");
+  EXPECT_TRUE(file.good());
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    std::string name, kind;
+    words >> name >> kind;
+    EXPECT_TRUE(kind.ends_with(":") && kReasonKinds.contains(kind.substr(0, kind.size() - 1))) << line;
+    EXPECT_TRUE(out.emplace(name, kind).second) << name << " is listed twice";
+  }
+  return out;
+}
+
+std::vector<std::string> files(const fs::path& folder, const std::string& stem) {
+  std::vector<std::string> out;
+  for (size_t i = 0; fs::exists(folder / fmt::format("{}_{}.pb", stem, i)); ++i)
+    out.push_back((folder / fmt::format("{}_{}.pb", stem, i)).string());
+  return out;
+}
+
+bool close(double found, double expected) {
+  if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) && std::isnan(found);
+  if (std::isinf(expected) || std::isinf(found)) return found == expected;
+  return std::abs(found - expected) <= 1e-7 + 1e-3 * std::abs(expected);
+}
+
+// "" when the value is the expected one.
+std::string difference(const Tensor& found, const Tensor& expected) {
+  if (found.dtype() != expected.dtype() || found.dims() != expected.dims())
+    return fmt::format("type {}, expected {}", found.type().to_string(), expected.type().to_string());
+  for (int64_t i = 0; i < found.size(); ++i) {
+    const bool same =
+        is_float(found.dtype()) ? close(found.real(i), expected.real(i)) : found.integer(i) == expected.integer(i);
+    if (!same) return fmt::format("element {} is {}, expected {}", i, found.real(i), expected.real(i));
+  }
+  return "";
+}
+
+std::string compare_outputs(const ir::Graph& graph, const std::vector<Tensor>& found, const fs::path& data) {
+  const std::vector<std::string> expected = files(data, "output");
+  if (found.size() != expected.size()) return fmt::format("{} outputs, expected {}", found.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto want = onnx::load_tensor(expected[i]);
+    if (!want.ok()) return want.error().to_string();
+    if (const std::string d = difference(found[i], *want); !d.empty())
+      return fmt::format("output {}: {}", graph.outputs()[i].name, d);
+  }
+  return "";
+}
+
+// "" when the case passes, else why not.
+std::string run_case(const fs::path& folder) {
+  const auto model = onnx::load((folder / "model.onnx").string(), ops::table());
+  if (!model.ok()) return "load: " + model.error().to_string();
+  const fs::path data = folder / "test_data_set_0";
+  std::vector<Tensor> inputs;
+  for (const std::string& file : files(data, "input")) {
+    auto t = onnx::load_tensor(file);
+    if (!t.ok()) return "input: " + t.error().to_string();
+    inputs.push_back(*std::move(t));
+  }
+  // Test sets of old files give values for the initializers among the inputs too; the graph has them already.
+  if (inputs.size() > model->graph.input_count()) inputs.resize(model->graph.input_count());
+  const auto found = interp::run(model->graph, ops::table(), inputs);
+  if (!found.ok()) return "run: " + found.error().to_string();
+  return compare_outputs(model->graph, *found, data);
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text.substr(0, 300);
+}
+
+struct Count {
+  int passed = 0, failed = 0, excluded = 0;
+};
+
+TEST(OnnxBackend, EveryCasePassesOrIsExcludedForAReason) {
+#ifdef ISOMER_ONNX_TESTDATA
+  const fs::path root = ISOMER_ONNX_TESTDATA;
+#else
+  const fs::path root = std::getenv("ISOMER_ONNX_TESTDATA") ? std::getenv("ISOMER_ONNX_TESTDATA") : "";
+  if (root.empty()) GTEST_SKIP() << "the ONNX test data is not installed";
+#endif
+  const char* filter_text = std::getenv("ISOMER_CONFORMANCE_FILTER");
+  const std::string filter = filter_text ? filter_text : "";
+  const bool verbose = std::getenv("ISOMER_CONFORMANCE_VERBOSE") != nullptr;
+  const auto exclusions = read_exclusions();
+  fmt::print("{:<20} {:>7} {:>7} {:>9}\n", "category", "passed", "failed", "excluded");
+  std::set<std::string> seen;
+  for (const char* category : {"node", "simple", "pytorch-converted", "pytorch-operator"}) {
+    std::set<fs::path> cases;
+    for (const auto& entry : fs::directory_iterator(root / category)) cases.insert(entry.path());
+    Count count;
+    for (const fs::path& folder : cases) {
+      const std::string name = folder.filename().string();
+      seen.insert(name);
+      if (name.find(filter) == std::string::npos) continue;
+      const bool excluded = exclusions.contains(name);
+      const std::string why = run_case(folder);
+      (excluded ? count.excluded : why.empty() ? count.passed : count.failed)++;
+      if (excluded && why.empty()) ADD_FAILURE() << name << " is in exclusions.txt, but passes";
+      if (verbose && !excluded && !why.empty()) fmt::print("FAIL {}: {}\n", name, one_line(why));
+    }
+    fmt::print("{:<20} {:>7} {:>7} {:>9}\n", category, count.passed, count.failed, count.excluded);
+    EXPECT_EQ(count.failed, 0) << "in category " << category;
+  }
+  for (const auto& [name, kind] : exclusions) EXPECT_TRUE(seen.contains(name)) << name << " is excluded but no case";
+}
+
+}  // namespace
+}  // namespace isomer
