@@ -1,31 +1,70 @@
 #include "interp/evaluate.h"
 
-#include "te/eval.h"
+#include <fmt/format.h>
+
+#include "interp/block_compile.h"
 
 namespace isomer::interp {
 
-Expected<std::vector<Tensor>> evaluate(const te::Program& program, const std::vector<const Tensor*>& inputs,
-                                       const Options&) {
-  using Array = te::Array<te::DoubleDomain>;
-  std::vector<Array> arrays;
-  for (const Tensor* t : inputs) {
-    Array a;
-    if (t) {
-      a.dtype = t->dtype();
-      a.dims = t->dims();
-      if (is_float(a.dtype))
-        a.reals = t->to_reals();
-      else
-        a.ints = t->to_ints();
-    }
-    arrays.push_back(std::move(a));
+Session::Session(const Options& options) : options_(options), pool_(options.threads) {
+  if (options.max_seconds > 0)
+    deadline_ =
+        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                               std::chrono::duration<double>(std::min(options.max_seconds, 1e9)));
+}
+
+bool Session::late() const { return deadline_ && std::chrono::steady_clock::now() >= *deadline_; }
+
+namespace {
+
+Expected<Tensor> run_stage(const te::Stage& stage, const std::vector<const Tensor*>& slots, Session& session) {
+  const Options& options = session.options();
+  std::vector<int64_t> dims;
+  for (const te::Axis& a : stage.axes) {
+    if (!a.extent.is_const())
+      return Diagnostic("E-eval", fmt::format("the extent {} is not known", a.extent.to_string()));
+    dims.push_back(a.extent.value());
   }
-  te::DoubleDomain domain;
-  ISOMER_TRY(const std::vector<Array> results, te::Evaluator<te::DoubleDomain>(domain).run(program, std::move(arrays)));
-  std::vector<Tensor> out;
-  for (const Array& a : results)
-    out.push_back(is_float(a.dtype) ? Tensor::of(a.dtype, a.dims, a.reals) : Tensor::of(a.dtype, a.dims, a.ints));
+  const DType storage = options.wide && stage.dtype == DType::F32 ? DType::F64 : stage.dtype;
+  if (size_of(storage) == 0)
+    return Diagnostic("E-eval", fmt::format("stage {} has no element type that can be computed", quoted(stage.name)));
+  ISOMER_TRY(const int64_t elements, checked_elements(storage, dims));
+  if (elements * static_cast<int64_t>(size_of(storage)) > options.max_value_bytes)
+    return Diagnostic("E-too-large", fmt::format("stage {} of {} elements is larger than the limit of {} bytes",
+                                                 quoted(stage.name), elements, options.max_value_bytes));
+  Tensor out(storage, dims);
+  if (elements == 0) return out;
+  ISOMER_TRY(const BlockProgram program, compile_stage(stage, dims, slots, {.round_f32 = !options.wide}));
+  ISOMER_CHECK_OK(run_blocks(program, out, session.pool(), session.deadline()));
   return out;
+}
+
+}  // namespace
+
+Expected<std::vector<Tensor>> evaluate(const te::Program& program, const std::vector<const Tensor*>& inputs,
+                                       Session& session) {
+  std::vector<const Tensor*> slots(inputs.begin(), inputs.end());
+  slots.resize(program.inputs.size(), nullptr);
+  std::vector<Tensor> results;
+  results.reserve(program.stages.size());  // slots point into it
+  for (const te::Stage& stage : program.stages) {
+    ISOMER_TRY(Tensor result, run_stage(stage, slots, session));
+    results.push_back(std::move(result));
+    slots.push_back(&results.back());
+  }
+  std::vector<Tensor> out;
+  for (int slot : program.outputs) {
+    const Tensor* t = slots[static_cast<size_t>(slot)];
+    if (!t) return Diagnostic("E-eval", "a program gives back an input that is absent");
+    out.push_back(*t);
+  }
+  return out;
+}
+
+Expected<std::vector<Tensor>> evaluate(const te::Program& program, const std::vector<const Tensor*>& inputs,
+                                       const Options& options) {
+  Session session(options);
+  return evaluate(program, inputs, session);
 }
 
 }  // namespace isomer::interp

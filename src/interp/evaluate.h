@@ -1,16 +1,37 @@
-// Evaluates a program on tensors of machine numbers, fast enough to run whole networks.
+// Evaluates programs on tensors of machine numbers, fast enough to run whole networks: each stage is compiled to a
+// BlockProgram and run on all cores. Bit for bit what te::Evaluator<DoubleDomain> says.
 #pragma once
 
 #include <vector>
 
 #include "base/expected.h"
+#include "base/thread_pool.h"
+#include "interp/block_run.h"
 #include "interp/interp.h"
 #include "te/program.h"
 #include "tensor/tensor.h"
 
 namespace isomer::interp {
 
-// Inputs by slot; null for one that is absent. Every extent is a number.
+// What the evaluations of one run share: threads and limits.
+class Session {
+ public:
+  explicit Session(const Options& options);
+  const Options& options() const { return options_; }
+  ThreadPool& pool() { return pool_; }
+  const Deadline& deadline() const { return deadline_; }
+  bool late() const;
+
+ private:
+  const Options options_;
+  ThreadPool pool_;
+  Deadline deadline_;
+};
+
+// Inputs by slot; null for one that is absent. Every extent is a number. Inputs are read by their own element type: an
+// F64 tensor may stand for any float input.
+Expected<std::vector<Tensor>> evaluate(const te::Program& program, const std::vector<const Tensor*>& inputs,
+                                       Session& session);
 Expected<std::vector<Tensor>> evaluate(const te::Program& program, const std::vector<const Tensor*>& inputs,
                                        const Options& options);
 

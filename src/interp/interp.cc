@@ -53,7 +53,7 @@ std::vector<uint32_t> last_uses(const ir::Graph& g) {
 
 class Executor {
  public:
-  Executor(const ir::OpTable& table, const Options& options) : table_(table), options_(options) {}
+  Executor(const ir::OpTable& table, const Options& options) : table_(table), options_(options), session_(options) {}
 
   Expected<std::vector<Tensor>> run(const ir::Graph& g, const std::vector<Tensor>& inputs) {
     if (++depth_ > 64) return Diagnostic("E-nesting", "graphs are nested more than 64 deep");
@@ -71,7 +71,7 @@ class Executor {
       ISOMER_TRY(const te::Program program, op.compute(c));
       std::vector<const Tensor*> values;
       for (size_t i = 0; i < c.input_count(); ++i) values.push_back(c.value(i));
-      return evaluate(program, values, options_);
+      return evaluate(program, values, session_);
     }
     if (op.expand || !op.expand_text.empty()) {
       ISOMER_TRY(const ir::Graph body, ir::expand(c));
@@ -139,6 +139,7 @@ class Executor {
 
   const ir::OpTable& table_;
   const Options& options_;
+  Session session_;
   int depth_ = 0;
 };
 

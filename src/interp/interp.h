@@ -19,7 +19,8 @@ struct Options {
   int64_t max_value_bytes = int64_t{1} << 34;
   // Most iterations of one loop; more is refused as a loop without end.
   int64_t max_loop_iterations = 1 << 22;
-  int threads = 0;  // 0: one per core
+  int threads = 0;         // 0: one per core
+  double max_seconds = 0;  // wall-clock limit of one run; 0: none
 };
 
 // Values in the order of the graph's inputs; results in the order of its outputs.

@@ -1,0 +1,551 @@
+#include "interp/block_compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <unordered_map>
+
+#include "base/arithmetic.h"
+#include "interp/affine.h"
+#include "interp/contract_match.h"
+#include "te/scalar.h"
+
+namespace isomer::interp {
+namespace {
+
+using te::Expr;
+using te::Kind;
+using te::Node;
+
+struct Reg {
+  int id = -1;
+  bool uniform = true;
+  int level = 0;
+};
+
+// Lanes on which an expression is evaluated; id -1: all.
+struct Mask {
+  int id = -1;
+  bool uniform = true;
+  int level = 0;
+};
+
+// Level 0 runs once, level 1 per block, each further level is a reduction's loop. While a reduction that depends on
+// nothing is compiled, its loops follow level 0 at once.
+struct Scope {
+  int axis = -1;
+  int slot = -1;
+  int64_t extent = 1;
+  std::vector<Instruction> body;
+  std::map<std::pair<const Node*, int>, Reg> known;  // by expression and mask
+  std::map<std::pair<bool, int>, Reg> splats;        // by kind and register
+};
+
+constexpr int kMaxDepth = 6000;
+
+// The lane axis: the innermost that fills a block well, or else the longest.
+int choose_lane_axis(const std::vector<int64_t>& dims) {
+  int best = -1;
+  for (int i = static_cast<int>(dims.size()) - 1; i >= 0; --i) {
+    const int64_t d = dims[static_cast<size_t>(i)];
+    if (d >= 24) return i;
+    if (best < 0 || d > dims[static_cast<size_t>(best)]) best = i;
+  }
+  return best;
+}
+
+class Compiler {
+ public:
+  Compiler(const te::Stage& stage, const std::vector<int64_t>& dims, const std::vector<const Tensor*>& slots,
+           const CompileOptions& options)
+      : stage_(stage), dims_(dims), tensors_(slots), options_(options), affine_(extents_) {}
+
+  Expected<BlockProgram> compile() {
+    out_.lane_axis = choose_lane_axis(dims_);
+    out_.slots = static_cast<int>(dims_.size());
+    for (size_t i = 0; i < dims_.size(); ++i) extents_[stage_.axes[i].id] = dims_[i];
+    collect_extents(stage_.body, 0);
+    scopes_.resize(2);
+    Reg r;
+    if (why_.empty()) r = emit(stage_.body, {});
+    if (!why_.empty()) return Diagnostic("E-eval", why_);
+    out_.result = r.id;
+    out_.result_uniform = r.uniform;
+    out_.once = std::move(scopes_[0].body);
+    out_.block = std::move(scopes_[1].body);
+    out_.point_cost = cost(out_.block);
+    return std::move(out_);
+  }
+
+ private:
+  Reg fail(std::string why) {
+    if (why_.empty()) why_ = std::move(why);
+    return {};
+  }
+
+  // Extents of all reduction axes, free variables of every node, and the depth that the recursion can bear.
+  void collect_extents(const Expr& e, int depth) {
+    if (depth > kMaxDepth) {
+      fail(fmt::format("stage {}: an expression is nested more than {} deep", quoted(stage_.name), kMaxDepth));
+      return;
+    }
+    if (free_.count(&*e) || !why_.empty()) return;
+    for (const te::Axis& a : e->axes) {
+      if (!a.extent.is_const()) {
+        fail("the extent " + a.extent.to_string() + " is not known");
+        return;
+      }
+      const auto [it, fresh] = extents_.emplace(a.id, a.extent.value());
+      if (!fresh) it->second = std::max(it->second, a.extent.value());
+    }
+    std::vector<int> vars;
+    if (e->kind == Kind::Var) vars.push_back(e->var);
+    for (const Expr& x : e->args) {
+      collect_extents(x, depth + 1);
+      if (!why_.empty()) return;
+      const auto& inner = free_[&*x];
+      vars.insert(vars.end(), inner.begin(), inner.end());
+    }
+    std::sort(vars.begin(), vars.end());
+    vars.erase(std::unique(vars.begin(), vars.end()), vars.end());
+    for (const te::Axis& a : e->axes) std::erase(vars, a.id);
+    free_[&*e] = std::move(vars);
+  }
+
+  int axis_level(int id) const {
+    for (size_t l = scopes_.size(); l-- > 1;)
+      if (scopes_[l].axis == id) return static_cast<int>(l);
+    return 1;
+  }
+  int level_of(const Node& n) {
+    int level = 0;
+    for (int v : free_[&n]) level = std::max(level, axis_level(v));
+    return level;
+  }
+  // The slot of an axis, or -1 when no loop has it.
+  int slot_of(int id) const {
+    for (size_t l = scopes_.size(); l-- > 1;)
+      if (scopes_[l].axis == id) return scopes_[l].slot;
+    for (size_t i = stage_.axes.size(); i-- > 0;)
+      if (stage_.axes[i].id == id) return static_cast<int>(i);
+    return -1;
+  }
+  std::optional<Form> resolve(const Affine& a) {
+    Form f{a.constant, {}, 0};
+    for (const auto& [axis, k] : a.terms) {
+      const int slot = slot_of(axis);
+      if (slot < 0) {
+        fail(fmt::format("stage {} uses an axis that no loop has", quoted(stage_.name)));
+        return std::nullopt;
+      }
+      f.terms.emplace_back(slot, k);
+      if (slot == out_.lane_axis) f.lane = k;
+    }
+    return f;
+  }
+
+  // Whether evaluating the expression may end in an error, so that it must not be evaluated where it is not asked for.
+  bool can_fail(const Expr& e) {
+    const auto it = fails_.find(&*e);
+    if (it != fails_.end()) return it->second;
+    const bool r = compute_can_fail(e);
+    return fails_[&*e] = r;
+  }
+  bool compute_can_fail(const Expr& e) {
+    if (e->kind == Kind::Reduce && contraction(e)) return false;
+    for (const Expr& x : e->args)
+      if (can_fail(x)) return true;
+    if (e->kind == Kind::Read) return !safe_read(*e);
+    if (e->kind != Kind::Binary || is_float(e->args[0].dtype())) return false;
+    if (e->binary < te::BinaryOp::Div || e->binary > te::BinaryOp::FloorMod) return false;
+    const Expr& d = e->args[1];
+    return !(d->kind == Kind::Int && d->integer != 0);
+  }
+  bool safe_read(const Node& n) {
+    const Tensor* t = tensor(n);
+    if (!t) return false;
+    for (size_t i = 0; i < n.args.size(); ++i) {
+      const auto& a = affine_.read(n.args[i]);
+      const auto r = a ? range_of(*a, extents_) : std::nullopt;
+      if (!r || r->low < 0 || r->high >= t->dims()[i]) return false;
+    }
+    return true;
+  }
+  const Tensor* tensor(const Node& n) {
+    const auto slot = static_cast<size_t>(n.tensor);
+    const Tensor* t = slot < tensors_.size() ? tensors_[slot] : nullptr;
+    if (!t || t->rank() != n.args.size() || is_float(t->dtype()) != is_float(n.dtype) || t->dtype() == DType::Opaque) {
+      fail(fmt::format("stage {} reads slot {} as {} of rank {}, which it is not", quoted(stage_.name), slot,
+                       isomer::name(n.dtype), n.args.size()));
+      return nullptr;
+    }
+    return t;
+  }
+  const ContractionMatch* contraction(const Expr& e) {
+    const auto [it, fresh] = contractions_.try_emplace(&*e);
+    if (fresh) it->second = match_contraction(*e, tensors_, affine_, extents_);
+    return it->second ? &*it->second : nullptr;
+  }
+
+  Reg fresh_register(bool real, bool uniform, int level) {
+    auto& file = real ? out_.real_uniform : out_.int_uniform;
+    file.push_back(uniform);
+    return {static_cast<int>(file.size()) - 1, uniform, level};
+  }
+  Reg put(Instruction i, bool real, int level) {
+    const Reg r = fresh_register(real, i.uniform, level);
+    i.dst = r.id;
+    scopes_[static_cast<size_t>(level)].body.push_back(std::move(i));
+    return r;
+  }
+  Instruction instruction(Code code, bool uniform, const Mask& m = {}) {
+    Instruction i{.code = code};
+    i.uniform = uniform;
+    i.mask = m.id;
+    i.mask_uniform = m.uniform;
+    return i;
+  }
+  // The register with a value per lane, when the instruction that reads it has one.
+  int wide(const Reg& r, bool real, bool uniform) {
+    if (uniform || !r.uniform) return r.id;
+    Scope& s = scopes_[static_cast<size_t>(r.level)];
+    const auto it = s.splats.find({real, r.id});
+    if (it != s.splats.end()) return it->second.id;
+    Instruction i = instruction(real ? Code::SplatReal : Code::SplatInt, false);
+    i.a = r.id;
+    return (s.splats[{real, r.id}] = put(std::move(i), real, r.level)).id;
+  }
+
+  Reg emit(const Expr& e, Mask mask) {
+    if (!why_.empty()) return {};
+    if (!can_fail(e)) mask = {};
+    const int level = std::max(level_of(*e), mask.level);
+    const std::pair key(&*e, mask.id);
+    const auto& known = scopes_[static_cast<size_t>(level)].known;
+    if (const auto it = known.find(key); it != known.end()) return it->second;
+    const Reg r = emit_new(e, mask, level);
+    if (why_.empty()) scopes_[static_cast<size_t>(level)].known[key] = r;
+    return r;
+  }
+
+  Reg emit_new(const Expr& e, const Mask& mask, int level) {
+    if (const auto& a = affine_.read(e)) return emit_affine(*a, level);
+    switch (e->kind) {
+      case Kind::Int: return constant_int(e->integer);
+      case Kind::Real: return constant_real(e->real);
+      case Kind::Var: return fail(fmt::format("stage {} uses an axis that no loop has", quoted(stage_.name)));
+      case Kind::Size: return fail("the size " + e->size.to_string() + " is not known");
+      case Kind::Read: return emit_read(*e, mask, level);
+      case Kind::Unary: return emit_unary(*e, mask, level);
+      case Kind::Binary: return emit_binary(e, mask, level);
+      case Kind::Select: return emit_select(*e, mask, level);
+      case Kind::Cast: return emit_cast(*e, mask, level);
+      case Kind::Reduce: return emit_reduce(e, mask, level);
+    }
+    return {};
+  }
+
+  Reg constant_int(int64_t v) {
+    Instruction i = instruction(Code::IntConstant, true);
+    i.integer = v;
+    return put(std::move(i), false, 0);
+  }
+  Reg constant_real(double v) {
+    Instruction i = instruction(Code::RealConstant, true);
+    i.real = v;
+    return put(std::move(i), true, 0);
+  }
+  Reg emit_affine(const Affine& a, int level, Code code = Code::Affine) {
+    const auto f = resolve(a);
+    if (!f) return {};
+    out_.forms.push_back(*f);
+    Instruction i = instruction(code, f->lane == 0);
+    i.extra = static_cast<int>(out_.forms.size()) - 1;
+    return put(std::move(i), false, level);
+  }
+
+  Reg emit_read(const Node& n, const Mask& mask, int level) {
+    const Tensor* t = tensor(n);
+    if (!t) return {};
+    Read read;
+    read.tensor = t;
+    // An empty tensor has no valid index; its strides do not matter, and their products might overflow.
+    std::vector<int64_t> strides(t->rank(), t->size() == 0 ? 0 : 1);
+    for (size_t i = t->size() == 0 ? 0 : t->rank(); i-- > 1;) strides[i - 1] = strides[i] * t->dims()[i];
+    std::optional<Affine> address = Affine{};
+    for (size_t i = 0; i < n.args.size() && address; ++i) {
+      const auto& a = affine_.read(n.args[i]);
+      const auto part = a ? scale(*a, strides[i]) : std::nullopt;
+      address = part ? add(*address, *part) : std::nullopt;
+    }
+    if (address && !range_of(*address, extents_)) address.reset();
+    bool uniform = true;
+    if (address) {
+      const auto f = resolve(*address);
+      if (!f) return {};
+      read.affine = true;
+      read.address = *f;
+      uniform = f->lane == 0;
+      for (size_t i = 0; i < n.args.size(); ++i) {
+        const Affine& a = *affine_.read(n.args[i]);
+        const auto r = range_of(a, extents_);
+        if (r && r->low >= 0 && r->high < t->dims()[i]) continue;
+        read.checks.push_back({*resolve(a), t->dims()[i]});
+        uniform = uniform && read.checks.back().index.lane == 0;
+      }
+    } else {
+      for (size_t i = 0; i < n.args.size(); ++i) {
+        const Reg r = emit(n.args[i], mask);
+        read.indices.push_back({r.id, r.uniform, t->dims()[i], strides[i]});
+        uniform = uniform && r.uniform;
+      }
+    }
+    out_.reads.push_back(std::move(read));
+    const bool real = is_float(n.dtype);
+    Instruction i = instruction(real ? Code::ReadReal : Code::ReadInt, uniform, mask);
+    i.extra = static_cast<int>(out_.reads.size()) - 1;
+    return put(std::move(i), real, level);
+  }
+
+  Reg emit_unary(const Node& n, const Mask& mask, int level) {
+    const Reg x = emit(n.args[0], mask);
+    const bool real_in = is_float(n.args[0].dtype()), real = is_float(n.dtype);
+    Instruction i = instruction(real ? Code::RealUnary : real_in ? Code::RealTest : Code::IntUnary, x.uniform);
+    i.op = static_cast<uint8_t>(n.unary);
+    i.type = n.args[0].dtype();
+    i.a = x.id;
+    return put(std::move(i), real, level);
+  }
+
+  Reg emit_binary(const Expr& e, const Mask& mask, int level) {
+    const Node& n = *e;
+    if (n.dtype == DType::Bool && (n.binary == te::BinaryOp::Le || n.binary == te::BinaryOp::Lt))
+      if (const auto g = affine_.guards(e); g && g->size() == 1) return emit_affine((*g)[0], level, Code::AffineTest);
+    const Reg a = emit(n.args[0], mask), b = emit(n.args[1], mask);
+    if (!why_.empty()) return {};
+    const bool real_in = is_float(n.args[0].dtype()), real = is_float(n.dtype);
+    const bool uniform = a.uniform && b.uniform;
+    Instruction i = instruction(real ? Code::RealBinary : real_in ? Code::RealCompare : Code::IntBinary, uniform, mask);
+    i.op = static_cast<uint8_t>(n.binary);
+    i.type = n.args[0].dtype();
+    i.a = wide(a, real_in, uniform);
+    i.b = wide(b, real_in, uniform);
+    return put(std::move(i), real, level);
+  }
+
+  // The mask of a branch: the context's and the condition (or its opposite).
+  Mask narrow(const Mask& mask, const Reg& condition, bool opposite) {
+    Reg c = condition;
+    if (opposite) {
+      Instruction i = instruction(Code::IntUnary, c.uniform);
+      i.op = static_cast<uint8_t>(te::UnaryOp::Not);
+      i.type = DType::Bool;
+      i.a = c.id;
+      c = put(std::move(i), false, c.level);
+    }
+    if (mask.id < 0) return {c.id, c.uniform, c.level};
+    const bool uniform = c.uniform && mask.uniform;
+    const int level = std::max(c.level, mask.level);
+    Instruction i = instruction(Code::IntBinary, uniform);
+    i.op = static_cast<uint8_t>(te::BinaryOp::And);
+    i.type = DType::Bool;
+    i.a = wide(c, false, uniform);
+    i.b = wide({mask.id, mask.uniform, mask.level}, false, uniform);
+    const Reg r = put(std::move(i), false, level);
+    return {r.id, r.uniform, r.level};
+  }
+
+  Reg emit_select(const Node& n, const Mask& mask, int level) {
+    const Reg c = emit(n.args[0], mask);
+    if (!why_.empty()) return {};
+    const Reg a = emit(n.args[1], can_fail(n.args[1]) ? narrow(mask, c, false) : Mask{});
+    const Reg b = emit(n.args[2], can_fail(n.args[2]) ? narrow(mask, c, true) : Mask{});
+    if (!why_.empty()) return {};
+    const bool real = is_float(n.dtype), uniform = a.uniform && b.uniform && c.uniform;
+    Instruction i = instruction(real ? Code::SelectReal : Code::SelectInt, uniform);
+    i.c = c.id;
+    i.c_uniform = c.uniform;
+    i.a = wide(a, real, uniform);
+    i.b = wide(b, real, uniform);
+    return put(std::move(i), real, std::max({level, a.level, b.level, c.level}));
+  }
+
+  Reg emit_cast(const Node& n, const Mask& mask, int level) {
+    const DType from = n.args[0].dtype(), to = n.dtype;
+    Reg x = emit(n.args[0], mask);
+    if (!is_float(to)) {
+      Instruction i = instruction(is_float(from) ? Code::RealToInt : Code::Wrap, x.uniform);
+      i.type = to;
+      i.a = x.id;
+      return put(std::move(i), false, level);
+    }
+    if (!is_float(from)) {
+      Instruction i = instruction(Code::IntToReal, x.uniform);
+      i.type = from;
+      i.a = x.id;
+      x = put(std::move(i), true, level);
+    }
+    if (to == DType::F64 || (to == DType::F32 && !options_.round_f32)) return x;
+    Instruction i = instruction(Code::Round, x.uniform);
+    i.type = to;
+    i.a = x.id;
+    return put(std::move(i), true, level);
+  }
+
+  Reg emit_reduce(const Expr& e, const Mask& mask, int level) {
+    const Node& n = *e;
+    const bool real = is_float(n.dtype);
+    for (const te::Axis& a : n.axes)
+      if (a.extent.value() <= 0)
+        return is_arg(n.combiner) ? constant_int(0)
+               : real             ? constant_real(real_identity(n.combiner))
+                                  : constant_int(int_identity(n.combiner, n.dtype));
+    std::optional<int64_t> points = 1;
+    for (const te::Axis& a : n.axes) points = points ? checked_mul(*points, a.extent.value()) : points;
+    if (!points) return fail(fmt::format("stage {}: a reduction has more than 2^63 points", quoted(stage_.name)));
+    if (const ContractionMatch* m = contraction(e)) return emit_contraction(*m, level);
+    std::vector<Scope> tail(std::make_move_iterator(scopes_.begin() + level + 1),
+                            std::make_move_iterator(scopes_.end()));
+    scopes_.resize(static_cast<size_t>(level) + 1);
+    for (const te::Axis& a : n.axes) push_loop(a.id, a.extent.value());
+    if (n.axes.empty()) push_loop(-1, 1);
+    const Reg r = emit_reduction_body(n, mask, level);
+    while (scopes_.size() > static_cast<size_t>(level) + 1) {
+      Scope inner = std::move(scopes_.back());
+      scopes_.pop_back();
+      out_.loops.push_back({inner.slot, inner.extent, std::move(inner.body)});
+      Instruction i = instruction(Code::Loop, true);
+      i.extra = static_cast<int>(out_.loops.size()) - 1;
+      scopes_.back().body.push_back(std::move(i));
+    }
+    std::move(tail.begin(), tail.end(), std::back_inserter(scopes_));
+    return r;
+  }
+  void push_loop(int axis, int64_t extent) {
+    Scope s;
+    s.axis = axis;
+    s.slot = out_.slots++;
+    s.extent = extent;
+    scopes_.push_back(std::move(s));
+  }
+
+  Reg emit_reduction_body(const Node& n, const Mask& mask, int level) {
+    const bool always = n.args[1]->kind == Kind::Int && n.args[1]->integer != 0;
+    Mask where;
+    if (!always) {
+      const Reg w = emit(n.args[1], mask);
+      where = {w.id, w.uniform, w.level};
+      Instruction skip = instruction(Code::SkipUnless, w.uniform);
+      skip.a = w.id;
+      scopes_.back().body.push_back(std::move(skip));
+    }
+    const bool body_fails = can_fail(n.args[0]);
+    const Mask inner = !body_fails ? Mask{}
+                       : always    ? mask
+                                   : narrow(mask, {where.id, where.uniform, where.level}, false);
+    const Reg v = emit(n.args[0], inner);
+    if (!why_.empty()) return {};
+    const bool uniform = v.uniform && where.uniform, real_in = is_float(n.args[0].dtype());
+    const Code code = is_arg(n.combiner) ? (real_in ? Code::ArgReal : Code::ArgInt)
+                                         : (real_in ? Code::CombineReal : Code::CombineInt);
+    Instruction i = instruction(code, uniform, where);
+    i.op = static_cast<uint8_t>(n.combiner);
+    i.type = n.args[0].dtype();
+    i.a = wide(v, real_in, uniform);
+    Reg result;
+    if (is_arg(n.combiner)) {
+      result = fill(false, uniform, level, 0, 0);
+      i.b = fill(real_in, uniform, level, 0, 0).id;
+      i.c = fill(false, uniform, level, 0, 0).id;
+      i.extra = position_form(n);
+    } else {
+      result = fill(real_in, uniform, level, real_identity(n.combiner), int_identity(n.combiner, n.dtype));
+    }
+    i.dst = result.id;
+    scopes_.back().body.push_back(std::move(i));
+    return result;
+  }
+  Reg fill(bool real, bool uniform, int level, double r, int64_t v) {
+    Instruction i = instruction(real ? Code::FillReal : Code::FillInt, uniform);
+    i.real = r;
+    i.integer = v;
+    return put(std::move(i), real, level);
+  }
+  // Row-major position over the reduction's axes.
+  int position_form(const Node& n) {
+    Form f;
+    int64_t stride = 1;
+    for (size_t k = n.axes.size(); k-- > 0; stride *= n.axes[k].extent.value())
+      f.terms.emplace_back(slot_of(n.axes[k].id), stride);
+    out_.forms.push_back(std::move(f));
+    return static_cast<int>(out_.forms.size()) - 1;
+  }
+
+  Reg emit_contraction(const ContractionMatch& m, int level) {
+    Contraction c;
+    for (const te::Axis& a : m.axes) c.extents.push_back(a.extent.value());
+    bool uniform = true;
+    const auto part = [&](const Affine& a) {
+      Contraction::Part p;
+      Affine outer{a.constant, {}};
+      p.steps.resize(m.axes.size());
+      for (const auto& [axis, k] : a.terms) {
+        const auto it = std::find_if(m.axes.begin(), m.axes.end(), [&, id = axis](auto& x) { return x.id == id; });
+        if (it != m.axes.end())
+          p.steps[static_cast<size_t>(it - m.axes.begin())] = k;
+        else if (std::find(m.unit_axes.begin(), m.unit_axes.end(), axis) == m.unit_axes.end())
+          outer.terms.emplace_back(axis, k);
+      }
+      if (auto f = resolve(outer)) p.form = *std::move(f);
+      uniform = uniform && p.form.lane == 0;
+      return p;
+    };
+    c.a = {m.a, part(m.a_address)};
+    c.b = {m.b, part(m.b_address)};
+    for (const Affine& g : m.guards) c.guards.push_back(part(g));
+    out_.contractions.push_back(std::move(c));
+    Instruction i = instruction(Code::Contract, uniform);
+    i.extra = static_cast<int>(out_.contractions.size()) - 1;
+    return put(std::move(i), true, level);
+  }
+
+  double cost(const std::vector<Instruction>& body) const {
+    double total = 0;
+    for (const Instruction& i : body) {
+      total += 1;
+      if (i.code == Code::Loop) {
+        const Loop& l = out_.loops[static_cast<size_t>(i.extra)];
+        total += static_cast<double>(l.extent) * cost(l.body);
+      } else if (i.code == Code::Contract) {
+        double points = 1;
+        for (int64_t x : out_.contractions[static_cast<size_t>(i.extra)].extents) points *= static_cast<double>(x);
+        total += points;
+      }
+    }
+    return total;
+  }
+
+  const te::Stage& stage_;
+  const std::vector<int64_t>& dims_;
+  const std::vector<const Tensor*>& tensors_;
+  const CompileOptions options_;
+  Extents extents_;
+  AffineReader affine_;
+  std::unordered_map<const Node*, std::vector<int>> free_;
+  std::unordered_map<const Node*, bool> fails_;
+  std::unordered_map<const Node*, std::optional<ContractionMatch>> contractions_;
+  std::vector<Scope> scopes_;
+  BlockProgram out_;
+  std::string why_;
+};
+
+}  // namespace
+
+Expected<BlockProgram> compile_stage(const te::Stage& stage, const std::vector<int64_t>& dims,
+                                     const std::vector<const Tensor*>& slots, const CompileOptions& options) {
+  return Compiler(stage, dims, slots, options).compile();
+}
+
+}  // namespace isomer::interp
