@@ -35,4 +35,16 @@ Expected<std::vector<Dim>> broadcast_inputs(const ir::OpContext& c, size_t first
   return broadcast_dims(c, shapes);
 }
 
+Expected<void> check_broadcasts_to(const ir::OpContext& c, size_t i, std::span<const Dim> dims) {
+  const std::vector<Dim>& own = c.shape(i).dims();
+  bool fits = own.size() <= dims.size();
+  for (size_t k = 0; fits && k < own.size(); ++k) {
+    const Dim& to = dims[dims.size() - own.size() + k];
+    fits = own[k] == to || own[k] == Dim(1) || !own[k].is_const() || !to.is_const();
+  }
+  if (fits) return {};
+  return c.error(fmt::format("input '{}' of shape {} does not broadcast to {}", c.op().inputs[i].name,
+                             c.shape(i).to_string(), Shape(std::vector<Dim>(dims.begin(), dims.end())).to_string()));
+}
+
 }  // namespace isomer::ops

@@ -13,5 +13,7 @@ namespace isomer::ops {
 Expected<std::vector<Dim>> broadcast_dims(const ir::OpContext& context, std::span<const std::vector<Dim>> shapes);
 // Of all present inputs from `first` on.
 Expected<std::vector<Dim>> broadcast_inputs(const ir::OpContext& context, size_t first = 0);
+// Fails when input i does not broadcast to exactly `dims`; what symbols leave open is let through.
+Expected<void> check_broadcasts_to(const ir::OpContext& context, size_t i, std::span<const Dim> dims);
 
 }  // namespace isomer::ops
