@@ -82,7 +82,7 @@ TEST(Reduce, NanPropagatesAndBoolsAreOrdered) {
 TEST(Reduce, HalfPrecisionAccumulatesWide) {
   const auto y = apply("reduce_mean", {reals({40000}, Reals(40000, 3), DType::F16)});
   EXPECT_EQ(y->to_reals(), Reals{3});
-  EXPECT_EQ(apply("reduce_l2", {reals({2}, {30000, 40000}, DType::F16)})->to_reals(), Reals{50000});
+  EXPECT_EQ(apply("reduce_l2", {reals({2}, {24000, 32000}, DType::F16)})->to_reals(), Reals{40000});
 }
 
 TEST(ArgReduce, TiesNansAndEmptyAxes) {
