@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "ops/legacy.h"
-#include "ops/records.h"
+#include "ir/op.h"
 #include "ops/reduction.h"
 
 namespace isomer::ops {

@@ -1,6 +1,6 @@
 // Element-wise arithmetic with broadcasting.
 #include "ops/elementwise.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 

@@ -6,7 +6,7 @@
 
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

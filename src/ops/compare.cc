@@ -1,6 +1,6 @@
 // Element-wise tests: comparisons with broadcasting, and what kind of number an element is.
 #include "ops/elementwise.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

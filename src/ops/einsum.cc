@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "ops/elementwise.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

@@ -1,5 +1,5 @@
 #include "ops/broadcast.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 #include <fmt/format.h>
 

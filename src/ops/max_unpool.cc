@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "ops/records.h"
+#include "ir/op.h"
 #include "ops/window.h"
 
 namespace isomer::ops {

@@ -1,5 +1,5 @@
 // The operator Isomer does not know: it is carried from file to file with everything its node had, and never run.
-#include "ops/records.h"
+#include "ir/op.h"
 
 #include <fmt/format.h>
 

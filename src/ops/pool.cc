@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "ir/graph.h"
-#include "ops/records.h"
+#include "ir/op.h"
 #include "ops/window.h"
 
 namespace isomer::ops {

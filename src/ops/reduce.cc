@@ -3,7 +3,7 @@
 
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
-#include "ops/records.h"
+#include "ir/op.h"
 #include "ops/reduction.h"
 
 namespace isomer::ops {

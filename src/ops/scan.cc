@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/body.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

@@ -1,6 +1,6 @@
 // Functions of one number, element by element.
 #include "ops/elementwise.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

@@ -4,7 +4,7 @@
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {
