@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 namespace isomer {
-namespace {
 
-// Length of the valid UTF-8 sequence at the start of `s`, or 0.
 size_t utf8_length(std::string_view s) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
   const unsigned char lead = byte(0);
@@ -19,8 +17,6 @@ size_t utf8_length(std::string_view s) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   return n;
 }
-
-}  // namespace
 
 std::string printable(std::string_view text, size_t limit) {
   std::string cut;

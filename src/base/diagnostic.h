@@ -2,6 +2,7 @@
 // to do), an optional place in a text and notes. A Decision says that we decline, with the reason.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -50,6 +51,9 @@ class Decision {
 // Text from a model made safe to show: control characters and invalid UTF-8 become escapes, and anything
 // longer than `limit` bytes is cut in its middle.
 std::string printable(std::string_view text, size_t limit = 120);
+
+// Bytes of the valid UTF-8 sequence at the start of a text that is not empty; 0 when there is none.
+size_t utf8_length(std::string_view text);
 
 // 'name' with quotes round it, made printable.
 std::string quoted(std::string_view text);

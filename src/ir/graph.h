@@ -48,6 +48,7 @@ struct Metadata {
   std::vector<std::pair<std::string, std::string>> properties;
   std::string producer, doc;
   int64_t ir_version = 0;
+  bool operator==(const Metadata&) const = default;
 };
 
 class Graph {
@@ -76,8 +77,11 @@ class Graph {
 
 // Same content (see content_hash), checked node by node.
 bool equal(const Graph& a, const Graph& b);
-// Same content, order, names, labels and origins: what print and parse must keep.
+// Same content, order, names, labels, origins and metadata: what print and parse must keep.
 bool identical(const Graph& a, const Graph& b);
+
+// Whether two types of one value do not contradict each other: dims are equal, or a run alone can tell one of them.
+bool agree(const Type& a, const Type& b);
 
 // The records of graph inputs and constants, which every table shares. A const's contents are its attribute "value".
 const OpDef& input_op();
@@ -106,6 +110,13 @@ class GraphBuilder {
   // For operators of one result.
   Expected<Value> add1(std::string_view op, std::vector<Value> inputs, Attrs attrs = {}, NodeInfo info = {});
 
+  // Verbatim: every add() and constant() makes a node of its own, even when an equal one is there, and an output
+  // without a name keeps none. For readers that must reproduce a node list as it was written.
+  void set_verbatim(bool on) { verbatim_ = on; }
+  bool verbatim() const { return verbatim_; }
+
+  // Takes the type a text states in place of the inferred one; where both are known they must agree.
+  Expected<void> restate_type(Value v, const Type& stated);
   // Narrows a value's type by what the source declares; a contradiction is a diagnostic.
   Expected<void> declare_type(Value v, const Type& declared);
   void output(std::string name, Value v);
@@ -131,7 +142,9 @@ class GraphBuilder {
   Graph graph_;
   std::string label_;
   std::vector<std::string> origin_;
+  bool verbatim_ = false;
   std::unordered_map<std::string, uint32_t> names_;  // used name -> next suffix
+  std::unordered_map<std::string, uint32_t> stems_;  // stem of invented names -> next suffix
   std::unordered_multimap<size_t, uint32_t> nodes_by_hash_;
   std::unordered_map<uint64_t, std::shared_ptr<Known>> known_;  // by node << 32 | index
 };

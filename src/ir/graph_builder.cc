@@ -57,9 +57,10 @@ void GraphBuilder::set_current(std::string label, std::vector<std::string> origi
 }
 
 std::string GraphBuilder::unique_name(const std::string& wanted, std::string_view stem) {
-  std::string base = wanted.empty() ? std::string(stem) : wanted;
-  if (!wanted.empty() && names_.emplace(base, 1).second) return base;
-  uint32_t& next = names_[base];
+  if (wanted.empty() && verbatim_) return {};
+  if (!wanted.empty() && names_.emplace(wanted, 1).second) return wanted;
+  const std::string base = wanted.empty() ? std::string(stem) : wanted;
+  uint32_t& next = wanted.empty() ? stems_[base] : names_[base];
   while (true) {
     std::string candidate = fmt::format("{}.{}", base, next++);
     if (names_.emplace(candidate, 1).second) return candidate;
@@ -87,8 +88,9 @@ Value GraphBuilder::constant(Tensor value, std::string name) {
   info.names = {std::move(name)};
   const Type type = value.type();
   Attrs attrs{{"value", std::move(value)}};
-  const size_t hash = node_hash(const_op(), {}, attrs, 1);
-  const auto [from, to] = nodes_by_hash_.equal_range(hash);
+  const size_t hash = verbatim_ ? 0 : node_hash(const_op(), {}, attrs, 1);
+  const auto [from, to] =
+      verbatim_ ? std::pair(nodes_by_hash_.end(), nodes_by_hash_.end()) : nodes_by_hash_.equal_range(hash);
   for (auto it = from; it != to; ++it) {
     const Node& n = graph_.nodes_[it->second];
     // A constant that has a name of its own keeps it: two initialisers of one content stay two.
@@ -102,7 +104,7 @@ Value GraphBuilder::constant(Tensor value, std::string name) {
   n.names = {unique_name(info.names[0], "const")};
   graph_.nodes_.push_back(std::move(n));
   const auto id = static_cast<uint32_t>(graph_.nodes_.size() - 1);
-  nodes_by_hash_.emplace(hash, id);
+  if (!verbatim_) nodes_by_hash_.emplace(hash, id);
   auto known = std::make_shared<Known>();
   known->tensor = *graph_.nodes_[id].attrs.get<Tensor>("value");
   known_[key({id, 0})] = std::move(known);
@@ -156,8 +158,8 @@ Expected<std::vector<Value>> GraphBuilder::add(const OpDef& op, std::vector<Valu
     for (uint32_t k = 0; k < outputs; ++k) out.push_back({id, k});
     return out;
   };
-  const size_t hash = node_hash(op, inputs, attrs, outputs);
-  if (op.pure) {
+  const size_t hash = verbatim_ ? 0 : node_hash(op, inputs, attrs, outputs);
+  if (op.pure && !verbatim_) {
     const auto [from, to] = nodes_by_hash_.equal_range(hash);
     for (auto it = from; it != to; ++it) {
       Node& n = graph_.nodes_[it->second];
@@ -187,8 +189,9 @@ Expected<std::vector<Value>> GraphBuilder::add(const OpDef& op, std::vector<Valu
     if (!n.types[k].shape.has_rank()) continue;
     std::vector<Dim> dims = n.types[k].shape.dims();
     // A size that only a run can tell gets a name of its own, so that two unknown sizes are never taken for equal.
+    const std::string owner = n.names[k].empty() ? fmt::format("#{}.{}", graph_.nodes_.size(), k) : n.names[k];
     for (size_t a = 0; a < dims.size(); ++a)
-      if (dims[a].is_invalid()) dims[a] = Dim::symbol(fmt::format("?{}.{}", n.names[k], a));
+      if (dims[a].is_invalid()) dims[a] = Dim::symbol(fmt::format("?{}.{}", owner, a));
     n.types[k].shape = Shape(std::move(dims));
     if (!n.types[k].shape.is_static()) continue;
     const auto size = checked_elements(n.types[k].dtype, n.types[k].shape.values());
@@ -200,7 +203,7 @@ Expected<std::vector<Value>> GraphBuilder::add(const OpDef& op, std::vector<Valu
   }
   graph_.nodes_.push_back(std::move(n));
   const auto id = static_cast<uint32_t>(graph_.nodes_.size() - 1);
-  nodes_by_hash_.emplace(hash, id);
+  if (!verbatim_) nodes_by_hash_.emplace(hash, id);
   learn(id);
   return results(id);
 }
@@ -260,6 +263,18 @@ void GraphBuilder::learn(uint32_t id) {
     if (!is_float(a.dtype)) known->sizes = std::move(a.ints);
     known_[key({id, k})] = std::move(known);
   }
+}
+
+Expected<void> GraphBuilder::restate_type(Value v, const Type& stated) {
+  Type& own = graph_.nodes_[v.node].types[v.index];
+  if (!agree(own, stated))
+    return Diagnostic("E-type-mismatch",
+                      fmt::format("value {} is stated to be {}, but its node gives {}", quoted(graph_.value_name(v)),
+                                  stated.to_string(), own.to_string()));
+  if (stated.shape.is_static() && stated.dtype != DType::Opaque)
+    if (const auto size = checked_elements(stated.dtype, stated.shape.values()); !size.ok()) return size.error();
+  own = stated;
+  return {};
 }
 
 Expected<void> GraphBuilder::declare_type(Value v, const Type& declared) {

@@ -13,13 +13,4 @@ const Tensor* ConstantPool::find(std::string_view key) const {
   return it == tensors_.end() ? nullptr : &it->second;
 }
 
-std::string print(const Graph&, ConstantPool*) { return {}; }
-Expected<Graph> parse(std::string_view, const OpTable&, const ConstantPool*, const std::string&) {
-  return Diagnostic("E-text", "to be written");
-}
-Expected<std::vector<Value>> parse_body(std::string_view, GraphBuilder&,
-                                        const std::vector<std::pair<std::string, Value>>&, const OpContext&) {
-  return Diagnostic("E-text", "to be written");
-}
-
 }  // namespace isomer::ir
