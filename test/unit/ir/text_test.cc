@@ -104,7 +104,7 @@ TEST(Text, ALongChainIsNoProblem) {
 
 TEST(Text, StatedTypesAreChecked) {
   EXPECT_EQ(refusal("graph @g(%x: f32[2]) {\n  %y = relu(%x) : f32[3]\n  return %y\n}"),
-            "t.iso:2:18: error[E-type-mismatch]: value 'y' is stated to be f32[3], but its node gives f32[2]");
+            "t.iso:2:19: error[E-type-mismatch]: value 'y' is stated to be f32[3], but its node gives f32[2]");
 }
 
 TEST(Text, WrongTextIsRefusedWithItsPlace) {
