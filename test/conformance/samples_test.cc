@@ -1,0 +1,77 @@
+// Walks the operator table: every record is complete, and every one of its samples builds, runs to the type it
+// promises, gives the same bits twice and survives the graph text.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "interp/interp.h"
+#include "ir/sample.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "ops/table.h"
+
+namespace isomer {
+namespace {
+
+TEST(Records, AreComplete) {
+  for (const ir::OpDef& op : ops::table().records()) {
+    SCOPED_TRACE(op.name);
+    EXPECT_FALSE(op.doc.empty());
+    if (op.open_attrs) continue;  // the operator that stands for unknown ones has no meaning and no sample
+    EXPECT_FALSE(op.samples.empty()) << "has no sample";
+    const int meanings =
+        (op.compute != nullptr) + (op.expand != nullptr) + !op.expand_text.empty() + (op.kernel != nullptr);
+    EXPECT_EQ(meanings, 1) << "has exactly one of compute, expand, expand_text and kernel";
+    for (const ir::AttrDef& a : op.attrs) {
+      EXPECT_FALSE(a.required && a.standard) << a.name;
+      if (a.standard) {
+        EXPECT_EQ(ir::kind_of(*a.standard), a.kind) << a.name;
+      }
+    }
+    for (const ir::OnnxForm& form : op.onnx) {
+      EXPECT_FALSE(form.since.empty());
+      EXPECT_TRUE(std::is_sorted(form.since.begin(), form.since.end()));
+      EXPECT_LE(form.stable, form.since.back()) << form.type;
+    }
+  }
+}
+
+// A run's result against the type the graph promises: sizes that only a run can tell may be anything.
+bool promised(const Type& type, const Tensor& result) {
+  if (type.dtype != result.dtype()) return false;
+  return ir::agree(type, result.type());
+}
+
+std::string fault(const ir::OpDef& op, const std::string& text) {
+  const auto s = ir::make_sample(text, ops::table(), 7);
+  if (!s.ok()) return "does not build: " + s.error().to_string();
+  const ir::Graph& g = s->graph;
+  if (const auto v = ir::verify(g, ops::table()); !v.ok()) return v.error().to_string();
+  const std::string printed = ir::print(g);
+  const auto back = ir::parse(printed, ops::table());
+  if (!back.ok()) return "its text does not parse: " + back.error().to_string() + "\n" + printed;
+  if (!ir::identical(g, *back)) return "its text comes back different:\n" + printed + ir::print(*back);
+  const auto first = interp::run(g, ops::table(), s->inputs), second = interp::run(*back, ops::table(), s->inputs);
+  if (!first.ok()) return "does not run: " + first.error().to_string();
+  if (!second.ok()) return "does not run twice: " + second.error().to_string();
+  for (size_t k = 0; k < g.outputs().size(); ++k) {
+    const Type& type = g.type(g.outputs()[k].value);
+    if (!promised(type, first->at(k)))
+      return "promises " + type.to_string() + ", gives " + first->at(k).type().to_string();
+    if (op.pure && !(first->at(k) == second->at(k))) return "gives other numbers when run again";
+  }
+  return {};
+}
+
+TEST(Samples, BuildRunAndSurviveTheirText) {
+  size_t count = 0;
+  for (const ir::OpDef& op : ops::table().records())
+    for (const std::string& text : op.samples) {
+      ++count;
+      EXPECT_EQ(fault(op, text), "") << text;
+    }
+  std::printf("%zu samples of %zu operators\n", count, ops::table().records().size());
+}
+
+}  // namespace
+}  // namespace isomer
