@@ -40,8 +40,12 @@ Expected<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& 
   // O_NONBLOCK: opening a pipe that nobody writes to must not wait.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
   if (file.fd < 0) return cannot("open", path);
+  return of_descriptor(file.fd, path);
+}
+
+Expected<std::shared_ptr<const MappedFile>> MappedFile::of_descriptor(int descriptor, const std::string& path) {
   struct stat info{};
-  if (::fstat(file.fd, &info) != 0) return cannot("look at", path);
+  if (::fstat(descriptor, &info) != 0) return cannot("look at", path);
   if (!S_ISREG(info.st_mode))
     return Diagnostic("E-not-a-file",
                       fmt::format("expected a regular file, found {}: {}", kind_of(info.st_mode), quoted(path)));
@@ -50,10 +54,18 @@ Expected<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& 
   const auto size = static_cast<size_t>(info.st_size);
   void* data = nullptr;
   if (size != 0) {
-    data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+    data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (data == MAP_FAILED) return cannot("map", path);
   }
   return std::shared_ptr<const MappedFile>(new MappedFile(path, data, size));
+}
+
+void MappedFile::forget(std::span<const std::byte> part) const {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(part.data()), end = begin + part.size();
+  const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+  // Advice alone: a failure leaves the pages where they are.
+  if (first < last) (void)::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

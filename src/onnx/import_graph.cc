@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "onnx/import_proto.h"
-#include "onnx/tensor_proto.h"
 #include "onnx/type_proto.h"
 
 namespace isomer::onnx {
@@ -58,7 +57,7 @@ Expected<void> Importer::import_inputs(const GraphProto& graph, Scope& scope) {
 
 Expected<void> Importer::import_initializer(const ::onnx::TensorProto& tensor, Scope& scope) {
   if (tensor.name().empty()) return Diagnostic("E-onnx-tensor", "an initializer has no name");
-  ISOMER_TRY(std::optional<Tensor> value, read_tensor(tensor));
+  ISOMER_TRY(std::optional<Tensor> value, tensors_.read(tensor));
   if (value) return define(tensor.name(), scope.builder.constant(*std::move(value), tensor.name()), scope);
   NodeProto constant;
   constant.set_op_type("Constant");

@@ -3,8 +3,8 @@
 
 #include <unordered_set>
 
+#include "onnx/export_proto.h"
 #include "onnx/import_proto.h"
-#include "onnx/tensor_proto.h"
 #include "onnx/type_proto.h"
 
 namespace isomer::onnx {
@@ -29,7 +29,7 @@ AttributeProto::AttributeType kind_of(const AttributeProto& a) {
 }
 
 // An attribute as it stands in the file; nothing for kinds Isomer does not hold. Bodies are imported apart.
-Expected<std::optional<ir::AttrValue>> read_attribute(const AttributeProto& a) {
+Expected<std::optional<ir::AttrValue>> read_attribute(const AttributeProto& a, TensorReader& tensors) {
   using Result = std::optional<ir::AttrValue>;
   switch (kind_of(a)) {
     case AttributeProto::FLOAT: return Result(static_cast<double>(a.f()));
@@ -39,7 +39,7 @@ Expected<std::optional<ir::AttrValue>> read_attribute(const AttributeProto& a) {
     case AttributeProto::INTS: return Result(std::vector<int64_t>(a.ints().begin(), a.ints().end()));
     case AttributeProto::STRINGS: return Result(std::vector<std::string>(a.strings().begin(), a.strings().end()));
     case AttributeProto::TENSOR: {
-      ISOMER_TRY(std::optional<Tensor> t, read_tensor(a.t()));
+      ISOMER_TRY(std::optional<Tensor> t, tensors.read(a.t()));
       return t ? Result(*std::move(t)) : Result();
     }
     default: return Result();
@@ -149,6 +149,7 @@ Expected<std::vector<ir::Value>> Importer::import_call(Call& call, Scope& scope)
     ISOMER_TRY(const std::optional<ir::Value> value, constant_node(call, scope));
     if (value) return std::vector{*value};
   }
+  if (call.node.doc_string() == kAliasMark && call.inputs.size() == 1 && call.outputs == 1) return call.inputs;
   ISOMER_CHECK_OK(import_bodies(call, scope));
   const auto entry = table_.find_onnx(call.domain, type);
   if (!entry) {
@@ -196,7 +197,7 @@ Expected<std::optional<ir::Value>> Importer::constant_node(const Call& call, con
   const std::string_view name = call.attribute_names[0];
   std::optional<Tensor> value;
   if (name == "value" && kind_of(a) == AttributeProto::TENSOR) {
-    ISOMER_TRY(value, read_tensor(a.t()));
+    ISOMER_TRY(value, tensors_.read(a.t()));
   } else if (name == "value_float") {
     value = Tensor::scalar(DType::F32, a.f());
   } else if (name == "value_int") {
@@ -226,7 +227,7 @@ Expected<std::optional<ir::Attrs>> Importer::known_attributes(const Call& call, 
     if (def && def->kind == ir::AttrKind::DType) {
       ISOMER_TRY(value, read_dtype(a));
     } else {
-      ISOMER_TRY(value, read_attribute(a));
+      ISOMER_TRY(value, read_attribute(a, tensors_));
     }
     if (!value) return std::optional<ir::Attrs>();
     attrs.set(name, *std::move(value));
@@ -242,8 +243,10 @@ Expected<std::vector<ir::Value>> Importer::opaque_node(Call& call, Scope& scope)
     if (is_reserved(name))
       return Diagnostic("E-unsupported", fmt::format("an unknown operator has an attribute named {}", quoted(name)));
     if (attrs.has(name)) continue;
-    ISOMER_TRY(std::optional<ir::AttrValue> value, read_attribute(a));
-    attrs.set(name, value ? *std::move(value) : ir::AttrValue(ir::Foreign{a.SerializeAsString()}));
+    if (a.graphs_size() > 0)
+      return Diagnostic("E-unsupported", fmt::format("attribute {} is a list of graphs", quoted(name)));
+    ISOMER_TRY(std::optional<ir::AttrValue> value, read_attribute(a, tensors_));
+    attrs.set(name, value ? *std::move(value) : ir::AttrValue(ir::Foreign{tensors_.bytes_of(a)}));
   }
   attrs.set("op_type", call.node.op_type());
   attrs.set("op_domain", call.domain);

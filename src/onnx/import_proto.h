@@ -14,6 +14,7 @@
 #include "base/expected.h"
 #include "ir/graph.h"
 #include "onnx/onnx.h"
+#include "onnx/tensor_proto.h"
 
 namespace isomer::onnx {
 
@@ -35,7 +36,8 @@ std::string describe(const ::onnx::NodeProto& node);
 
 class Importer {
  public:
-  Importer(const ::onnx::ModelProto& model, const ir::OpTable& table) : model_(model), table_(table) {}
+  Importer(const ::onnx::ModelProto& model, TensorReader& tensors, const ir::OpTable& table)
+      : model_(model), tensors_(tensors), table_(table) {}
   Expected<Model> run();
 
  private:
@@ -101,6 +103,7 @@ class Importer {
   void warn(std::string text);
 
   const ::onnx::ModelProto& model_;
+  TensorReader& tensors_;
   const ir::OpTable& table_;
   Opsets opsets_;
   std::map<std::pair<std::string, std::string>, Function> functions_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstring>
 
 namespace isomer::onnx {
@@ -117,7 +118,30 @@ std::optional<DType> dtype_of_name(std::string_view name) {
   return found.ok() ? *found : std::nullopt;
 }
 
-Expected<std::optional<Tensor>> read_tensor(const TensorProto& t) {
+namespace {
+
+// A tensor over bytes of a mapped file: shared when large and aligned for its type, else copied.
+Tensor share_or_copy(DType dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes,
+                     const std::shared_ptr<const MappedFile>& file) {
+  constexpr size_t kWorthSharing = 4096;
+  const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % size_of(dtype) == 0;
+  if (file && aligned && bytes.size() >= kWorthSharing && dtype != DType::Bool)
+    return Tensor(dtype, std::move(dims), bytes.data(), file);
+  Tensor copy = copy_raw(dtype, std::move(dims), bytes.data());
+  if (file) file->forget(bytes);  // or every byte of the model would be in memory twice
+  return copy;
+}
+
+// A decimal number that is not negative; nothing else.
+std::optional<uint64_t> parse_count(const std::string& text) {
+  uint64_t v = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty() ? std::optional(v) : std::nullopt;
+}
+
+}  // namespace
+
+Expected<std::optional<Tensor>> TensorReader::read(const TensorProto& t) {
   const auto known = dtype_of(t.data_type());
   if (!known.ok()) return wrong(t, known.error().message);
   if (t.dims_size() > kMaxRank)
@@ -130,16 +154,79 @@ Expected<std::optional<Tensor>> read_tensor(const TensorProto& t) {
   if (t.has_segment()) return wrong(t, "segments of a tensor in several pieces are not supported");
   const TypedData typed = typed_data(t, dtype);
   if (typed.other > 0) return wrong(t, fmt::format("it holds data in a field that does not belong to {}", name(dtype)));
+  if (t.data_location() == TensorProto::EXTERNAL) {
+    if (t.has_raw_data() || typed.fitting > 0) return wrong(t, "it holds data both in the model and in another file");
+    ISOMER_TRY(Tensor external, read_external(t, dtype, std::move(dims)));
+    return std::optional(std::move(external));
+  }
   if (t.has_raw_data() && typed.fitting > 0) return wrong(t, "it holds both raw_data and typed data");
   if (t.has_raw_data()) {
+    const std::span<const std::byte> bytes = blob(t);
     const size_t expected = static_cast<size_t>(*elements) * size_of(dtype);
-    if (t.raw_data().size() != expected)
-      return wrong(t, fmt::format("raw_data has {} bytes, its shape asks for {}", t.raw_data().size(), expected));
-    return std::optional(copy_raw(dtype, std::move(dims), t.raw_data().data()));
+    if (bytes.size() != expected)
+      return wrong(t, fmt::format("raw_data has {} bytes, its shape asks for {}", bytes.size(), expected));
+    return std::optional(share_or_copy(dtype, std::move(dims), bytes, file_));
   }
   if (typed.fitting != *elements)
     return wrong(t, fmt::format("it holds {} elements, its shape asks for {}", typed.fitting, *elements));
   return std::optional(copy_typed(t, dtype, std::move(dims)));
+}
+
+std::span<const std::byte> TensorReader::blob(const TensorProto& t) const {
+  uint64_t index = 0;
+  ISOMER_ASSERT(t.raw_data().size() == sizeof(index), "raw data was cut out of the message");
+  std::memcpy(&index, t.raw_data().data(), sizeof(index));
+  return blobs_.at(index);
+}
+
+Expected<Tensor> TensorReader::read_external(const TensorProto& t, DType dtype, std::vector<int64_t> dims) {
+  std::optional<std::string> location, offset_text, length_text;
+  for (const auto& entry : t.external_data()) {
+    auto* known = entry.key() == "location" ? &location
+                  : entry.key() == "offset" ? &offset_text
+                  : entry.key() == "length" ? &length_text
+                                            : nullptr;
+    if (!known) continue;
+    if (*known) return wrong(t, fmt::format("its external data gives {} twice", entry.key()));
+    *known = entry.value();
+  }
+  if (!location) return wrong(t, "its external data names no location");
+  ISOMER_TRY(const int64_t elements, checked_elements(dtype, dims));
+  const uint64_t expected = static_cast<uint64_t>(elements) * size_of(dtype);
+  const auto offset = offset_text ? parse_count(*offset_text) : std::optional<uint64_t>(0);
+  const auto length = length_text ? parse_count(*length_text) : std::optional<uint64_t>(expected);
+  if (!offset) return wrong(t, fmt::format("the offset {} of its external data is no number", quoted(*offset_text)));
+  if (!length) return wrong(t, fmt::format("the length {} of its external data is no number", quoted(*length_text)));
+  if (*length != expected)
+    return wrong(t, fmt::format("its external data has {} bytes, its shape asks for {}", *length, expected));
+  const auto file = external_.open(*location);
+  if (!file.ok()) return Diagnostic(file.error()).note("for tensor " + quoted(t.name()));
+  const std::span<const std::byte> bytes = (*file)->bytes();
+  if (*offset > bytes.size() || *length > bytes.size() - *offset)
+    return wrong(t, fmt::format("its external data is bytes {} to {} + {} of {}, which has {}", *offset, *offset,
+                                *length, quoted(*location), bytes.size()));
+  return share_or_copy(dtype, std::move(dims), bytes.subspan(*offset, *length), *file);
+}
+
+void TensorReader::restore(TensorProto& t) const {
+  if (!t.has_raw_data()) return;
+  const std::span<const std::byte> bytes = blob(t);
+  t.set_raw_data(bytes.data(), bytes.size());
+}
+
+std::string TensorReader::bytes_of(const ::onnx::AttributeProto& attribute) const {
+  ::onnx::AttributeProto copy = attribute;
+  const auto restore_sparse = [&](::onnx::SparseTensorProto& s) {
+    if (s.has_values()) restore(*s.mutable_values());
+    if (s.has_indices()) restore(*s.mutable_indices());
+  };
+  if (copy.has_t()) restore(*copy.mutable_t());
+  for (auto& t : *copy.mutable_tensors()) restore(t);
+  if (copy.has_sparse_tensor()) restore_sparse(*copy.mutable_sparse_tensor());
+  for (auto& s : *copy.mutable_sparse_tensors()) restore_sparse(s);
+  copy.clear_g();
+  copy.clear_graphs();
+  return copy.SerializeAsString();
 }
 
 void write_tensor(const Tensor& tensor, TensorProto& t) {
