@@ -70,11 +70,12 @@ void Exporter::need(const std::string& domain, int64_t version) {
 
 Expected<::onnx::ModelProto> Exporter::run(const ir::Graph& graph) {
   const ir::Metadata& m = graph.metadata();
-  need("", 13);
   for (const auto& [domain, version] : m.opsets) need(domain, version);
   ::onnx::ModelProto model;
   Frame frame;
   ISOMER_CHECK_OK(write_graph(graph, {}, frame, *model.mutable_graph()));
+  // Old operator sets are read by few; but an operator Isomer does not know keeps the one it was written for.
+  if (!keeps_opset_) need("", 13);
   model.set_ir_version(std::max(m.ir_version, ir_version_of(opsets_[""])));
   model.set_producer_name(m.producer.empty() ? "isomer" : m.producer);
   if (!m.doc.empty()) model.set_doc_string(m.doc);
@@ -188,6 +189,7 @@ Expected<void> Exporter::write_node(const ir::Graph& graph, const ir::Node& n, c
     node.set_op_type(*foreign);
     node.set_domain(domain ? *domain : "");
     need(node.domain(), version ? *version : 1);
+    keeps_opset_ |= node.domain().empty();
   } else {
     const ir::OnnxForm& form = n.op->onnx.front();
     node.set_op_type(form.type);

@@ -49,6 +49,7 @@ class Exporter {
   void need(const std::string& domain, int64_t version);
 
   std::map<std::string, int64_t> opsets_;
+  bool keeps_opset_ = false;  // a node of ONNX's own set is carried as it was
   int depth_ = 0;
 };
 
