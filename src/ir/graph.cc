@@ -38,8 +38,9 @@ std::vector<Hash128> node_hashes(const Graph& g) {
   return hashes;
 }
 
-// Compares two nodes whose inputs have been matched by `same`.
-bool same_node(const Graph& a, uint32_t x, const Graph& b, uint32_t y, const std::vector<uint32_t>& match) {
+// Compares two nodes whose inputs have been matched: `match` of a's nodes is the class of nodes in b, `classes` of b's.
+bool same_node(const Graph& a, uint32_t x, const Graph& b, uint32_t y, const std::vector<uint32_t>& match,
+               const std::vector<uint32_t>& classes) {
   const Node &n = a.node(x), &m = b.node(y);
   if (n.op->name != m.op->name || n.inputs.size() != m.inputs.size() || !(n.types == m.types) || !(n.attrs == m.attrs))
     return false;
@@ -47,9 +48,24 @@ bool same_node(const Graph& a, uint32_t x, const Graph& b, uint32_t y, const std
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     const Value &u = n.inputs[i], &v = m.inputs[i];
     if (u.is_none() != v.is_none()) return false;
-    if (!u.is_none() && (match[u.node] != v.node || u.index != v.index)) return false;
+    if (!u.is_none() && (match[u.node] != classes[v.node] || u.index != v.index)) return false;
   }
   return true;
+}
+
+// Nodes of equal content are one class, named by its first node (two initialisers of one content have two nodes);
+// a node that is not pure is a class of its own.
+std::vector<uint32_t> classes_of(const Graph& g, const std::vector<Hash128>& hashes,
+                                 std::unordered_multimap<Hash128, uint32_t>& by_hash) {
+  std::vector<uint32_t> classes(g.nodes().size());
+  for (uint32_t i = 0; i < classes.size(); ++i) {
+    classes[i] = i;
+    const auto [from, to] = by_hash.equal_range(hashes[i]);
+    for (auto it = from; it != to && classes[i] == i && g.node(i).op->pure; ++it)
+      if (same_node(g, i, g, it->second, classes, classes)) classes[i] = it->second;
+    if (classes[i] == i) by_hash.emplace(hashes[i], i);
+  }
+  return classes;
 }
 
 }  // namespace
@@ -67,18 +83,24 @@ bool equal(const Graph& a, const Graph& b) {
   if (a.input_count() != b.input_count() || a.outputs().size() != b.outputs().size()) return false;
   std::unordered_multimap<Hash128, uint32_t> of_b;
   const std::vector<Hash128> hb = node_hashes(b), ha = node_hashes(a);
-  for (uint32_t i = 0; i < b.nodes().size(); ++i) of_b.emplace(hb[i], i);
+  const std::vector<uint32_t> classes = classes_of(b, hb, of_b);
   std::vector<uint32_t> match(a.nodes().size(), UINT32_MAX);
+  std::vector<bool> drawn(b.nodes().size(), false);
   for (uint32_t i = 0; i < a.nodes().size(); ++i) {
     const auto [from, to] = of_b.equal_range(ha[i]);
-    for (auto it = from; it != to && match[i] == UINT32_MAX; ++it)
-      if (same_node(a, i, b, it->second, match)) match[i] = it->second;
+    for (auto it = from; it != to && match[i] == UINT32_MAX; ++it) {
+      if (!a.node(i).op->pure && drawn[it->second]) continue;
+      if (!same_node(a, i, b, it->second, match, classes)) continue;
+      match[i] = it->second;
+      drawn[it->second] = true;
+    }
   }
   for (uint32_t i = 0; i < a.input_count(); ++i)
     if (match[i] != i) return false;
   for (size_t i = 0; i < a.outputs().size(); ++i) {
     const Output &x = a.outputs()[i], &y = b.outputs()[i];
-    if (x.name != y.name || match[x.value.node] != y.value.node || x.value.index != y.value.index) return false;
+    if (x.name != y.name || match[x.value.node] != classes[y.value.node] || x.value.index != y.value.index)
+      return false;
   }
   return true;
 }

@@ -176,8 +176,8 @@ Expected<void> Exporter::write_node(const ir::Graph& graph, const ir::Node& n, c
   if (!foreign && n.op->onnx.empty()) return write_expanded(graph, n, inputs, results, frame, out);
   const int64_t captures = captures_of(n);
   if (captures < 0 || static_cast<size_t>(captures) > inputs.size())
-    return Diagnostic("E-onnx-export", fmt::format("node {} captures {} of its {} inputs", quoted(n.label), captures,
-                                                   inputs.size()));
+    return Diagnostic("E-onnx-export",
+                      fmt::format("node {} captures {} of its {} inputs", quoted(n.label), captures, inputs.size()));
   const auto own = inputs.end() - static_cast<ptrdiff_t>(captures);
   const std::vector<std::string> captured(own, inputs.end());
   inputs.erase(own, inputs.end());
@@ -250,8 +250,8 @@ Expected<void> Exporter::write_attribute(const std::string& name, const ir::Attr
 
 // An operator that ONNX does not have is written as what it is made of.
 Expected<void> Exporter::write_expanded(const ir::Graph& graph, const ir::Node& n,
-                                        const std::vector<std::string>& inputs,
-                                        const std::vector<std::string>& results, Frame& frame, GraphProto& out) {
+                                        const std::vector<std::string>& inputs, const std::vector<std::string>& results,
+                                        Frame& frame, GraphProto& out) {
   const auto refuse = [&](std::string why) {
     return Diagnostic("E-onnx-export", fmt::format("operator {} cannot be written as ONNX: {}", n.op->name, why));
   };
