@@ -2,6 +2,7 @@
 // BlockProgram and run on all cores. Bit for bit what te::Evaluator<DoubleDomain> says.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/expected.h"
@@ -22,10 +23,16 @@ class Session {
   const Deadline& deadline() const { return deadline_; }
   bool late() const;
 
+  // Bytes of the values that are alive: those held by the caller and the stages of the running program.
+  int64_t live_bytes = 0;
+  // A diagnostic when a value of this many bytes more would be too large, by itself or with all others.
+  Expected<void> admit(const std::string& what, int64_t bytes) const;
+
  private:
   const Options options_;
   ThreadPool pool_;
   Deadline deadline_;
+  int64_t max_live_bytes_;
 };
 
 // Inputs by slot; null for one that is absent. Every extent is a number. Inputs are read by their own element type: an

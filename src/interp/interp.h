@@ -13,10 +13,12 @@ namespace isomer::interp {
 
 struct Options {
   // Keeps float32 values between operators as doubles, so that the result is that of real arithmetic as nearly as
-  // double allows. Off: every value is rounded to its declared type, as a runtime would store it.
+  // double allows; f32 outputs come out as f64 tensors. Opaque kernels still get and give values of the declared type.
+  // Off: every value is rounded to its declared type, as a runtime would store it.
   bool wide = false;
-  // Most bytes one value may take, and most values alive at once; a model that asks for more is refused.
+  // Most bytes one value may take, and most that all values alive at once may; a model that asks for more is refused.
   int64_t max_value_bytes = int64_t{1} << 34;
+  int64_t max_live_bytes = 0;  // 0: three quarters of the machine's memory
   // Most iterations of one loop; more is refused as a loop without end.
   int64_t max_loop_iterations = 1 << 22;
   int threads = 0;         // 0: one per core

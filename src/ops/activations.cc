@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "ir/op.h"
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
-#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

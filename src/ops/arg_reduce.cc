@@ -1,8 +1,8 @@
 // Positions of extrema along an axis.
 #include <fmt/format.h>
 
-#include "ops/legacy.h"
 #include "ir/op.h"
+#include "ops/legacy.h"
 #include "ops/reduction.h"
 
 namespace isomer::ops {

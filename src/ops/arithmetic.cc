@@ -1,6 +1,6 @@
 // Element-wise arithmetic with broadcasting.
-#include "ops/elementwise.h"
 #include "ir/op.h"
+#include "ops/elementwise.h"
 
 namespace isomer::ops {
 

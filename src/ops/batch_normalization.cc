@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
+#include "ir/op.h"
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
-#include "ir/op.h"
 #include "ops/reduction.h"
 
 namespace isomer::ops {

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "ir/op.h"
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
-#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

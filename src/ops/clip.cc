@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "ops/legacy.h"
 #include "ir/op.h"
+#include "ops/legacy.h"
 
 namespace isomer::ops {
 namespace {

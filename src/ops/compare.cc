@@ -1,6 +1,6 @@
 // Element-wise tests: comparisons with broadcasting, and what kind of number an element is.
-#include "ops/elementwise.h"
 #include "ir/op.h"
+#include "ops/elementwise.h"
 
 namespace isomer::ops {
 namespace {

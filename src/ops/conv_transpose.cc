@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "ops/conv.h"
 #include "ir/op.h"
+#include "ops/conv.h"
 
 namespace isomer::ops {
 namespace {

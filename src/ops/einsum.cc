@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "ops/elementwise.h"
 #include "ir/op.h"
+#include "ops/elementwise.h"
 
 namespace isomer::ops {
 namespace {

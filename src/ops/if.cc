@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "ops/body.h"
 #include "ir/op.h"
+#include "ops/body.h"
 
 namespace isomer::ops {
 namespace {

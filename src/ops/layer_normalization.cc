@@ -1,10 +1,10 @@
 // Normalisations over the axes of one sample.
 #include <fmt/format.h>
 
+#include "ir/op.h"
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
-#include "ir/op.h"
 #include "ops/reduction.h"
 
 namespace isomer::ops {

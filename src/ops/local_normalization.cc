@@ -1,8 +1,8 @@
 // Normalisations without parameters: across near channels, by a norm, by mean and variance.
 #include <fmt/format.h>
 
-#include "ops/elementwise.h"
 #include "ir/op.h"
+#include "ops/elementwise.h"
 #include "ops/reduction.h"
 
 namespace isomer::ops {

@@ -1,9 +1,9 @@
 // Operators on truth values and on bits.
 #include <fmt/format.h>
 
+#include "ir/op.h"
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
-#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

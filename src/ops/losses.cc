@@ -1,8 +1,8 @@
 // Losses of a classification: scores [N, C, D...] against class numbers [N, D...].
 #include <fmt/format.h>
 
-#include "ops/elementwise.h"
 #include "ir/op.h"
+#include "ops/elementwise.h"
 #include "ops/reduction.h"
 
 namespace isomer::ops {

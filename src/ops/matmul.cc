@@ -1,5 +1,5 @@
-#include "ops/broadcast.h"
 #include "ir/op.h"
+#include "ops/broadcast.h"
 
 #include <fmt/format.h>
 

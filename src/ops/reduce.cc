@@ -1,9 +1,9 @@
 // Reductions over axes: one family, whose members differ in what they combine and in a function before and after.
 #include <fmt/format.h>
 
+#include "ir/op.h"
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
-#include "ir/op.h"
 #include "ops/reduction.h"
 
 namespace isomer::ops {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ops/body.h"
 #include "ir/op.h"
+#include "ops/body.h"
 
 namespace isomer::ops {
 namespace {

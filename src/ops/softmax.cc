@@ -1,7 +1,7 @@
 // Softmax and its relatives along one axis.
+#include "ir/op.h"
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
-#include "ir/op.h"
 #include "ops/reduction.h"
 
 namespace isomer::ops {

@@ -1,6 +1,6 @@
 // Functions of one number, element by element.
-#include "ops/elementwise.h"
 #include "ir/op.h"
+#include "ops/elementwise.h"
 
 namespace isomer::ops {
 namespace {

@@ -1,10 +1,10 @@
 // Element-wise operators over any number of tensors, with broadcasting.
 #include <fmt/format.h>
 
+#include "ir/op.h"
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
-#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {
