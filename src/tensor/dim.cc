@@ -169,6 +169,8 @@ Dim floor_div(const Dim& a, const Dim& b) {
   if (a.is_const() && b.is_const()) return Dim(floor_div(a.value_, b.value_));
   if (b == Dim(1)) return a;
   if (a == Dim(0)) return a;
+  // The quotient of the smallest number by -1 does not fit; products see that overflow.
+  if (b == Dim(-1)) return a * b;
   // Terms that b divides leave the quotient: (N*6 + 5) / 2 = N*3 + 2 + ... only when the rest is a number or stays inside.
   if (b.is_const()) {
     Dim::Poly whole, rest;
@@ -189,7 +191,8 @@ Dim floor_div(const Dim& a, const Dim& b) {
       Dim::Poly q;
       for (const Dim::Term& t : a.poly().terms) {
         Dim::Term left = t;
-        bool divides = t.coefficient % pb.terms[0].coefficient == 0;
+        const int64_t c = pb.terms[0].coefficient;
+        bool divides = c != -1 && t.coefficient % c == 0;
         for (const Dim::AtomRef& atom : pb.terms[0].atoms) {
           const auto it =
               std::find_if(left.atoms.begin(), left.atoms.end(), [&](const auto& x) { return x->key == atom->key; });
