@@ -1,0 +1,184 @@
+#include "driver/model.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "ir/file.h"
+#include "onnx/onnx.h"
+#include "ops/table.h"
+
+namespace isomer::driver {
+namespace {
+
+std::optional<int64_t> number(std::string_view text) {
+  int64_t v = 0;
+  const auto r = std::from_chars(text.data(), text.data() + text.size(), v);
+  return r.ec == std::errc() && r.ptr == text.data() + text.size() ? std::optional(v) : std::nullopt;
+}
+
+std::vector<std::string> pieces(std::string_view text, std::string_view separators) {
+  std::vector<std::string> out;
+  while (true) {
+    const size_t at = text.find_first_of(separators);
+    out.emplace_back(text.substr(0, at));
+    if (at == std::string_view::npos) return out;
+    text.remove_prefix(at + 1);
+  }
+}
+
+}  // namespace
+
+Expected<zoo::Options> parse_zoo_options(const std::string& text) {
+  zoo::Options o;
+  if (text.empty()) return o;
+  for (const std::string& item : pieces(text, ",")) {
+    const size_t equals = item.find('=');
+    const std::string key = item.substr(0, equals);
+    const auto value = equals == std::string::npos ? std::nullopt : number(item.substr(equals + 1));
+    if (!value || *value < 0)
+      return Diagnostic("E-zoo-option", fmt::format("expected KEY=NUMBER in zoo options, found {}", quoted(item)));
+    if (key == "batch") o.batch = *value;
+    else if (key == "image") o.image = *value;
+    else if (key == "sequence") o.sequence = *value;
+    else if (key == "layers") o.layers = *value;
+    else if (key == "seed") o.seed = static_cast<uint64_t>(*value);
+    else if (key == "fused_norms") o.fused_norms = *value != 0;
+    else
+      return Diagnostic("E-zoo-option", fmt::format("expected batch, image, sequence, layers, fused_norms or seed, found {}", quoted(key)));
+  }
+  return o;
+}
+
+Expected<Model> load_model(const std::string& spec) {
+  if (spec.starts_with("zoo:")) {
+    const std::string rest = spec.substr(4);
+    const size_t comma = rest.find(',');
+    ISOMER_TRY(const zoo::Options options, parse_zoo_options(comma == std::string::npos ? "" : rest.substr(comma + 1)));
+    ISOMER_TRY(ir::Graph g, zoo::build(rest.substr(0, comma), ops::table(), options));
+    return Model{std::move(g), spec, {}};
+  }
+  if (spec.ends_with(".iso")) {
+    ISOMER_TRY(ir::Graph g, ir::load_text(spec, ops::table()));
+    return Model{std::move(g), spec, {}};
+  }
+  ISOMER_TRY(onnx::Model m, onnx::load(spec, ops::table()));
+  return Model{std::move(m.graph), spec, std::move(m.warnings)};
+}
+
+Expected<void> save_model(const ir::Graph& graph, const std::string& path) {
+  if (path.ends_with(".iso")) return ir::save_text(graph, path);
+  if (path.ends_with(".onnx")) return onnx::save(graph, path);
+  return Diagnostic("E-output-name", fmt::format("expected an output named *.onnx or *.iso, found {}", quoted(path)));
+}
+
+Expected<std::pair<std::string, std::vector<int64_t>>> parse_shape(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const auto wrong = [&] {
+    return Diagnostic("E-shape-option", fmt::format("expected a shape such as name:1x3x224x224, found {}", quoted(text)));
+  };
+  if (colon == std::string::npos || colon == 0) return wrong();
+  std::string dims = text.substr(colon + 1);
+  if (dims.starts_with('[') && dims.ends_with(']')) dims = dims.substr(1, dims.size() - 2);
+  std::vector<int64_t> out;
+  if (!dims.empty())
+    for (const std::string& d : pieces(dims, "x,")) {
+      const auto v = number(d);
+      if (!v || *v < 0) return wrong();
+      out.push_back(*v);
+    }
+  return std::pair(text.substr(0, colon), std::move(out));
+}
+
+Expected<std::pair<std::string, int64_t>> parse_dim(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  const auto v = equals == std::string::npos ? std::nullopt : number(std::string_view(text).substr(equals + 1));
+  if (!v || *v < 0 || equals == 0)
+    return Diagnostic("E-dim-option", fmt::format("expected a dimension such as batch=4, found {}", quoted(text)));
+  return std::pair(text.substr(0, equals), *v);
+}
+
+namespace {
+
+// The type an input has once the bindings hold.
+Expected<Type> bound_type(const ir::Node& input, const Bindings& b) {
+  Type t = input.types[0];
+  if (const auto given = b.shapes.find(input.names[0]); given != b.shapes.end()) {
+    const Shape wanted = Shape::of(given->second);
+    bool fits = !t.shape.has_rank() || t.shape.rank() == wanted.rank();
+    for (size_t i = 0; fits && t.shape.has_rank() && i < wanted.rank(); ++i)
+      fits = !t.shape[i].is_const() || t.shape[i] == wanted[i];
+    if (!fits)
+      return Diagnostic("E-shape-option", fmt::format("input {} is declared {}, the shape given is {}", quoted(input.names[0]),
+                                                      t.to_string(), wanted.to_string()));
+    t.shape = wanted;
+  }
+  if (!t.shape.has_rank()) return t;
+  std::vector<Dim> dims;
+  for (const Dim& d : t.shape.dims())
+    dims.push_back(d.substitute([&](const std::string& s) -> std::optional<Dim> {
+      const auto it = b.dims.find(s);
+      return it == b.dims.end() ? std::nullopt : std::optional(Dim(it->second));
+    }));
+  t.shape = Shape(std::move(dims));
+  return t;
+}
+
+Expected<void> check_names(const ir::Graph& g, const Bindings& b) {
+  for (const auto& [name, shape] : b.shapes) {
+    bool known = false;
+    std::string all;
+    for (const ir::Node& n : g.inputs()) {
+      known |= n.names[0] == name;
+      all += (all.empty() ? "" : ", ") + quoted(n.names[0]);
+    }
+    if (!known) return Diagnostic("E-input-name", fmt::format("the model has no input {}; it has {}", quoted(name), all));
+  }
+  std::vector<std::string> symbols;
+  for (const ir::Node& n : g.inputs())
+    for (const Dim& d : n.types[0].shape.dims()) d.symbols(symbols);
+  for (const auto& [name, value] : b.dims)
+    if (std::find(symbols.begin(), symbols.end(), name) == symbols.end()) {
+      std::string all;
+      for (const std::string& s : symbols) all += (all.empty() ? "" : ", ") + quoted(s);
+      return Diagnostic("E-dim-name", fmt::format("the model has no dynamic dimension {}; it has {}", quoted(name), all.empty() ? "none" : all));
+    }
+  return {};
+}
+
+}  // namespace
+
+Expected<ir::Graph> bind(const ir::Graph& g, const Bindings& given) {
+  Bindings b = given;
+  ISOMER_CHECK_OK(check_names(g, b));
+  // A shape also says what the symbols in it stand for, for the other inputs that have them.
+  for (const ir::Node& n : g.inputs()) {
+    const auto it = b.shapes.find(n.names[0]);
+    if (it == b.shapes.end() || !n.types[0].shape.has_rank()) continue;
+    for (size_t i = 0; i < n.types[0].shape.rank() && i < it->second.size(); ++i)
+      if (const auto s = n.types[0].shape[i].as_symbol()) b.dims.emplace(*s, it->second[i]);
+  }
+  ir::GraphBuilder builder(ops::table(), g.name());
+  std::vector<std::vector<ir::Value>> values(g.nodes().size());
+  for (uint32_t i = 0; i < g.nodes().size(); ++i) {
+    const ir::Node& n = g.node(i);
+    if (i < g.input_count()) {
+      ISOMER_TRY(Type t, bound_type(n, b));
+      ISOMER_TRY(const ir::Value v, builder.input(n.names[0], std::move(t)));
+      values[i] = {v};
+      continue;
+    }
+    if (n.op == &ir::const_op()) {
+      values[i] = {builder.constant(*n.attrs.get<Tensor>("value"), n.names[0])};
+      continue;
+    }
+    std::vector<ir::Value> inputs;
+    for (const ir::Value& v : n.inputs) inputs.push_back(v.is_none() ? v : values[v.node][v.index]);
+    ISOMER_TRY(values[i], builder.add(*n.op, std::move(inputs), n.attrs, {n.names, n.label, n.origin}, n.types.size()));
+  }
+  for (const ir::Output& o : g.outputs()) builder.output(o.name, values[o.value.node][o.value.index]);
+  builder.set_metadata(g.metadata());
+  return std::move(builder).finish();
+}
+
+}  // namespace isomer::driver
