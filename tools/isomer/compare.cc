@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include "driver/inputs.h"
+#include "driver/model.h"
+#include "interp/interp.h"
+#include "isomer/command.h"
+#include "isomer/model_options.h"
+#include "isomer/run_options.h"
+#include "ops/table.h"
+#include "tensor/compare.h"
+
+namespace isomer::tool {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  RunOptions run;
+  std::string other, data;
+  double rtol = 1e-3, atol = 1e-5;
+};
+
+struct Pair {
+  std::string name;
+  Tensor expected, found;
+};
+
+Answer report(const std::vector<Pair>& pairs, const Options& o) {
+  Answer a;
+  a.json = {{"equal", true}, {"rtol", o.rtol}, {"atol", o.atol}, {"outputs", nlohmann::json::array()}};
+  a.text = fmt::format("{:<24}{:<24}{:>14}{:>14}  {}\n", "output", "type", "max abs error", "max rel error", "verdict");
+  for (const Pair& p : pairs) {
+    const Comparison c = compare(p.expected, p.found, {.rtol = o.rtol, .atol = o.atol});
+    const std::string verdict = c.equal ? "agrees" : c.reason;
+    a.text += fmt::format("{:<24}{:<24}{:>14.3g}{:>14.3g}  {}\n", printable(p.name), p.found.type().to_string(), c.max_abs_error, c.max_rel_error, verdict);
+    a.json["outputs"].push_back({{"name", p.name}, {"type", p.found.type().to_string()}, {"equal", c.equal}, {"max_abs_error", c.max_abs_error},
+                                 {"max_rel_error", c.max_rel_error}, {"mismatches", c.mismatches}, {"verdict", verdict}});
+    if (!c.equal) a.exit_code = 1;
+  }
+  a.json["equal"] = a.exit_code == 0;
+  a.text += a.exit_code == 0 ? fmt::format("equal within rtol {:g}, atol {:g}\n", o.rtol, o.atol)
+                             : fmt::format("DIFFERENT beyond rtol {:g}, atol {:g}\n", o.rtol, o.atol);
+  return a;
+}
+
+Expected<std::vector<Pair>> against_data(const driver::Model& model, const Options& o) {
+  ISOMER_TRY(driver::DataSet set, driver::load_data_set(o.data, model.graph.input_count()));
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < set.inputs.size(); ++i) {
+    if (!set.inputs[i])
+      return Diagnostic("E-data-set", fmt::format("input_{}.pb is missing in {}", i, isomer::quoted(o.data)));
+    inputs.push_back(*std::move(set.inputs[i]));
+  }
+  ISOMER_TRY(const std::vector<Tensor> outputs, interp::run(model.graph, ops::table(), inputs, interp_options(o.run)));
+  if (outputs.size() != set.outputs.size())
+    return Diagnostic("E-data-set", fmt::format("the model has {} outputs, the data set {}", outputs.size(), set.outputs.size()));
+  std::vector<Pair> pairs;
+  for (size_t i = 0; i < outputs.size(); ++i) pairs.push_back({model.graph.outputs()[i].name, set.outputs[i], outputs[i]});
+  return pairs;
+}
+
+// B's inputs are matched to A's by name, or by position where no name agrees; so are its outputs.
+template <class Items, class NameOf>
+Expected<std::vector<size_t>> match(const Items& a, const Items& b, NameOf name, const char* what) {
+  if (a.size() != b.size())
+    return Diagnostic("E-interface", fmt::format("the first model has {} {}, the second {}", a.size(), what, b.size()));
+  std::vector<size_t> found;
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t k = 0; k < b.size(); ++k)
+      if (name(a[i]) == name(b[k])) found.push_back(k);
+  if (found.size() == a.size()) return found;
+  if (!found.empty()) return Diagnostic("E-interface", fmt::format("only {} of {} {} have the same names in both models", found.size(), a.size(), what));
+  for (size_t i = 0; i < a.size(); ++i) found.push_back(i);
+  return found;
+}
+
+Expected<std::vector<Pair>> against_model(const driver::Model& model, const Options& o) {
+  ModelOptions second = o.model;
+  second.spec = o.other;
+  ISOMER_TRY(const driver::Model other, load(second));
+  const auto input_name = [](const ir::Node& n) { return n.names[0]; };
+  const auto output_name = [](const ir::Output& x) { return x.name; };
+  ISOMER_TRY(const std::vector<size_t> in, match(model.graph.inputs(), other.graph.inputs(), input_name, "inputs"));
+  ISOMER_TRY(const std::vector<size_t> out, match(model.graph.outputs(), other.graph.outputs(), output_name, "outputs"));
+  ISOMER_TRY(const driver::InputOptions options, input_options(o.run));
+  ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, options));
+  std::vector<Tensor> other_inputs(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) other_inputs[in[i]] = inputs[i];
+  ISOMER_TRY(const std::vector<Tensor> expected, interp::run(model.graph, ops::table(), inputs, interp_options(o.run)));
+  ISOMER_TRY(const std::vector<Tensor> found, interp::run(other.graph, ops::table(), other_inputs, interp_options(o.run)));
+  std::vector<Pair> pairs;
+  for (size_t i = 0; i < expected.size(); ++i) pairs.push_back({model.graph.outputs()[i].name, expected[i], found[out[i]]});
+  return pairs;
+}
+
+}  // namespace
+
+Action declare_compare(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("A", o->model.spec, "The model whose answer is expected")->required();
+  app.add_option("B", o->other, "The model to compare with it");
+  app.add_option("--data", o->data, "An ONNX test data set folder (input_N.pb, output_N.pb) to compare A with");
+  declare_bindings(app, o->model);
+  declare_run_options(app, o->run);
+  app.add_option("--rtol", o->rtol, "Relative tolerance")->capture_default_str();
+  app.add_option("--atol", o->atol, "Absolute tolerance")->capture_default_str();
+  return [o]() -> Expected<Answer> {
+    if (o->other.empty() == o->data.empty()) return Diagnostic("E-usage", "expected either a second model or --data FOLDER");
+    if (!(o->rtol >= 0) || !(o->atol >= 0)) return Diagnostic("E-usage", "expected tolerances of at least 0");
+    ISOMER_TRY(const driver::Model model, load(o->model));
+    ISOMER_TRY(const std::vector<Pair> pairs, o->data.empty() ? against_model(model, *o) : against_data(model, *o));
+    return report(pairs, *o);
+  };
+}
+
+}  // namespace isomer::tool

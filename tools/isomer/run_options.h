@@ -1,0 +1,26 @@
+// The options of commands that run models: where inputs come from and how the reference executor works.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+#include "driver/inputs.h"
+#include "interp/interp.h"
+
+namespace isomer::tool {
+
+struct RunOptions {
+  std::vector<std::string> inputs;
+  std::string range;
+  uint64_t seed = 1;
+  int threads = 0;
+  bool wide = false;
+};
+
+void declare_run_options(CLI::App& app, RunOptions& options);
+Expected<driver::InputOptions> input_options(const RunOptions& options);
+interp::Options interp_options(const RunOptions& options);
+
+}  // namespace isomer::tool
