@@ -1,0 +1,84 @@
+// Runs a model in ONNX Runtime on seeded random inputs and writes an ONNX test data set (input_N.pb, output_N.pb), which
+// `isomer compare MODEL --data FOLDER` then checks.  node reference.js MODEL FOLDER [--dim NAME=N]... [--shape NAME:2x3]... [--seed N]
+'use strict';
+const fs = require('fs');
+const path = require('path');
+const ort = require('onnxruntime-node');
+
+const kinds = {
+  float32: [1, Float32Array], uint8: [2, Uint8Array], int8: [3, Int8Array], uint16: [4, Uint16Array], int16: [5, Int16Array],
+  int32: [6, Int32Array], int64: [7, BigInt64Array], bool: [9, Uint8Array], float16: [10, Uint16Array], float64: [11, Float64Array],
+  uint32: [12, Uint32Array], uint64: [13, BigUint64Array],
+};
+
+function options(argv) {
+  const o = { dims: {}, shapes: {}, seed: 1, names: [] };
+  for (let i = 0; i < argv.length; ++i) {
+    if (argv[i] === '--dim') { const [k, v] = argv[++i].split('='); o.dims[k] = Number(v); }
+    else if (argv[i] === '--shape') { const at = argv[++i].lastIndexOf(':'); o.shapes[argv[i].slice(0, at)] = argv[i].slice(at + 1).split('x').filter(Boolean).map(Number); }
+    else if (argv[i] === '--seed') o.seed = Number(argv[++i]);
+    else o.names.push(argv[i]);
+  }
+  return o;
+}
+
+// A small linear congruential stream: good enough for test inputs, the same everywhere.
+function stream(seed) {
+  let state = BigInt(seed) * 0x9E3779B97F4A7C15n & 0xFFFFFFFFFFFFFFFFn;
+  return () => {
+    state = (state * 6364136223846793005n + 1442695040888963407n) & 0xFFFFFFFFFFFFFFFFn;
+    return Number(state >> 40n) / 2 ** 24;
+  };
+}
+
+function randomTensor(type, dims, next) {
+  const [, Kind] = kinds[type];
+  const data = new Kind(dims.reduce((a, b) => a * b, 1));
+  for (let i = 0; i < data.length; ++i) {
+    const u = next();
+    data[i] = type.startsWith('float') && type !== 'float16' ? 2 * u - 1 : type === 'float16' ? 0x3800 : typeof data[i] === 'bigint' ? BigInt(u < 0.5 ? 0 : 1) : u < 0.5 ? 0 : 1;
+  }
+  return new ort.Tensor(type, data, dims);
+}
+
+function varint(n) {
+  const out = [];
+  for (let v = BigInt(n); ; v >>= 7n) {
+    if (v < 128n) { out.push(Number(v)); return Buffer.from(out); }
+    out.push(Number(v & 127n) | 128);
+  }
+}
+
+// TensorProto: dims = 1, data_type = 2, raw_data = 9.
+function tensorProto(tensor) {
+  const parts = [];
+  for (const d of tensor.dims) parts.push(Buffer.from([8]), varint(d));
+  parts.push(Buffer.from([16]), varint(kinds[tensor.type][0]));
+  const raw = Buffer.from(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
+  parts.push(Buffer.from([74]), varint(raw.length), raw);
+  return Buffer.concat(parts);
+}
+
+async function main() {
+  const o = options(process.argv.slice(2));
+  if (o.names.length !== 2) throw new Error('usage: reference.js MODEL FOLDER [--dim NAME=N] [--shape NAME:2x3] [--seed N]');
+  const [model, folder] = o.names;
+  const session = await ort.InferenceSession.create(model, { logSeverityLevel: 3 });
+  const next = stream(o.seed);
+  const feeds = {};
+  fs.mkdirSync(folder, { recursive: true });
+  session.inputMetadata.forEach((m, i) => {
+    const dims = o.shapes[m.name] || m.shape.map((d) => {
+      const n = typeof d === 'number' && d >= 0 ? d : o.dims[d];
+      if (n === undefined) throw new Error(`dimension '${d}' of input '${m.name}' is dynamic: give --dim or --shape`);
+      return n;
+    });
+    feeds[m.name] = randomTensor(m.type, dims, next);
+    fs.writeFileSync(path.join(folder, `input_${i}.pb`), tensorProto(feeds[m.name]));
+  });
+  const results = await session.run(feeds);
+  session.outputNames.forEach((name, i) => fs.writeFileSync(path.join(folder, `output_${i}.pb`), tensorProto(results[name])));
+  console.log(`${path.basename(model)}: ${session.inputNames.length} inputs, ${session.outputNames.length} outputs -> ${folder}`);
+}
+
+main().catch((e) => { console.error(String(e.message || e)); process.exit(1); });

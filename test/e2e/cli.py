@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""The tool as a user calls it: exit codes, text, JSON, files."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import onnx_writer as w  # noqa: E402
+
+ISOMER = os.environ['ISOMER']
+
+
+def isomer(*args, code=0):
+    done = subprocess.run([ISOMER, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    if done.returncode != code:
+        raise AssertionError('isomer %s: exit code %d, expected %d\n%s%s' % (' '.join(args), done.returncode, code, done.stdout, done.stderr))
+    return done
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def test_help_and_version(self):
+        self.assertIn('features', isomer('--version').stdout)
+        text = isomer('--help').stdout
+        for name in ('run', 'show', 'convert', 'compare', 'check', 'zoo', 'ops', 'completion'):
+            self.assertIn(name, text)
+            self.assertIn('Examples', isomer(name, '--help').stdout)
+
+    def test_wrong_usage_is_exit_code_2(self):
+        for args in ([], ['frobnicate'], ['run'], ['show', 'zoo:nobody'], ['run', 'zoo:tiny', '--shape', 'nonsense'], ['run', 'zoo:tiny', '--dim', 'x'],
+                     ['run', 'zoo:tiny', '--input', 'nobody=x.npy'], ['convert', 'zoo:tiny', self.path('x.txt')], ['compare', 'zoo:tiny'], ['zoo', 'tiny'],
+                     ['run', self.path('missing.onnx')], ['run', 'zoo:tiny', '--seed', 'x'], ['zoo', 'tiny', '--batch', '-1', '-o', self.path('t.onnx')]):
+            isomer(*args, code=2)
+
+    def test_round_trip_between_formats(self):
+        isomer('zoo', 'tiny', '-o', self.path('a.onnx'))
+        isomer('convert', self.path('a.onnx'), self.path('b.iso'))
+        isomer('convert', self.path('b.iso'), self.path('c.onnx'))
+        isomer('compare', self.path('a.onnx'), self.path('c.onnx'), '--rtol', '0', '--atol', '0')
+        hashes = {json.loads(isomer('show', m, '--json').stdout)['content_hash'] for m in (self.path('a.onnx'), self.path('b.iso'), self.path('c.onnx'))}
+        self.assertEqual(len(hashes), 1)
+
+    def test_same_bytes_twice(self):
+        for name in ('one.onnx', 'two.onnx'):
+            isomer('zoo', 'tiny', '-o', self.path(name))
+        with open(self.path('one.onnx'), 'rb') as a, open(self.path('two.onnx'), 'rb') as b:
+            self.assertEqual(a.read(), b.read())
+        first, second = (json.loads(isomer('run', 'zoo:tiny', '--json', '--seed', '5', '--threads', t).stdout) for t in ('1', '2'))
+        self.assertEqual(first['outputs'], second['outputs'])
+
+    def test_run_writes_outputs_that_run_reads(self):
+        isomer('run', 'zoo:tiny', '--output-dir', self.path('out'))
+        self.assertTrue(os.path.exists(self.path('out/output.npy')))
+
+    def test_compare_says_no(self):
+        isomer('zoo', 'tiny', '-o', self.path('a.onnx'))
+        isomer('zoo', 'tiny', '--seed', '2', '-o', self.path('b.onnx'))
+        done = isomer('compare', self.path('a.onnx'), self.path('b.onnx'), '--json', code=1)
+        self.assertFalse(json.loads(done.stdout)['equal'])
+
+    def test_unsupported_nodes_are_all_named_and_kept(self):
+        nodes = [w.node('Frobnicate', ['x'], ['a'], 'first', domain='nobody', level=3), w.node('Relu', ['a'], ['b']), w.node('Grumble', ['b'], ['y'], 'second', domain='nobody')]
+        with open(self.path('m.onnx'), 'wb') as f:
+            f.write(w.model(w.graph(nodes, [w.value('x', [2])], [w.value('y', [2])]), opsets=[('', 17), ('nobody', 1)]))
+        for command in ('check', 'show'):
+            text = isomer(command, self.path('m.onnx'), code=1 if command == 'check' else 0).stdout
+            for word in ('Frobnicate', 'Grumble', 'first', 'second'):
+                self.assertIn(word, text)
+        self.assertIn('Frobnicate', isomer('run', self.path('m.onnx'), code=2).stderr)
+        isomer('convert', self.path('m.onnx'), self.path('n.onnx'))
+        with open(self.path('n.onnx'), 'rb') as f:
+            content = f.read()
+        for word in (b'Frobnicate', b'Grumble', b'level', b'nobody'):
+            self.assertIn(word, content)
+
+    def test_dynamic_dimensions(self):
+        with open(self.path('m.onnx'), 'wb') as f:
+            f.write(w.model(w.graph([w.node('Relu', ['x'], ['y'])], [w.value('x', ['N', 2])], [w.value('y', ['N', 2])])))
+        self.assertIn("'N'", isomer('run', self.path('m.onnx'), code=2).stderr)
+        self.assertIn('f32[3,2]', isomer('run', self.path('m.onnx'), '--dim', 'N=3').stdout)
+        self.assertIn('f32[4,2]', isomer('run', self.path('m.onnx'), '--shape', 'x:4x2').stdout)
+        isomer('run', self.path('m.onnx'), '--shape', 'x:4x3', code=2)
+        isomer('run', self.path('m.onnx'), '--dim', 'M=3', code=2)
+
+    def test_json_everywhere(self):
+        isomer('zoo', 'tiny', '-o', self.path('a.onnx'))
+        for args in (['show', 'zoo:tiny'], ['run', 'zoo:tiny'], ['check', 'zoo:tiny'], ['ops'], ['ops', 'add'], ['zoo', '--list'],
+                     ['compare', self.path('a.onnx'), 'zoo:tiny'], ['convert', 'zoo:tiny', self.path('b.onnx')], ['completion', 'bash']):
+            json.loads(isomer(*args, '--json').stdout)
+        error = json.loads(isomer('show', 'zoo:nobody', '--json', code=2).stdout)
+        self.assertEqual(error['error']['code'], 'E-zoo-name')
+
+    def test_completion_is_a_script(self):
+        script = isomer('completion', 'bash').stdout
+        subprocess.run(['bash', '-n'], input=script, text=True, check=True)
+        self.assertIn('compare', script)
+
+
+if __name__ == '__main__':
+    unittest.main()
