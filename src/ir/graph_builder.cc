@@ -217,6 +217,11 @@ void GraphBuilder::learn(uint32_t id) {
       return;
   }
   const OpContext c = context(*n.op, n.inputs, n.attrs, n.types.size());
+  // Only integers can come from extents alone; a real result needs every input, which saves building its expression.
+  bool reals = false, known = true;
+  for (const Type& t : n.types) reals |= is_float(t.dtype);
+  for (size_t i = 0; i < n.inputs.size(); ++i) known &= !c.has(i) || c.value(i) || c.sizes(i);
+  if (reals && !known) return;
   auto program = n.op->compute(c);
   if (!program.ok()) return;
   // Inputs that no expression reads (Shape asks for extents alone) need not be known.
@@ -251,17 +256,17 @@ void GraphBuilder::learn(uint32_t id) {
   if (!results.ok()) return;
   for (uint32_t k = 0; k < results->size() && k < n.types.size(); ++k) {
     Array& a = (*results)[k];
-    auto known = std::make_shared<Known>();
+    auto contents = std::make_shared<Known>();
     const bool numbers = std::all_of(a.ints.begin(), a.ints.end(), [](const Dim& d) { return d.is_const(); });
     if (is_float(a.dtype)) {
-      known->tensor = Tensor::of(a.dtype, a.dims, a.reals);
+      contents->tensor = Tensor::of(a.dtype, a.dims, a.reals);
     } else if (numbers) {
       Tensor t(a.dtype, a.dims);
       for (size_t i = 0; i < a.ints.size(); ++i) t.set_integer(static_cast<int64_t>(i), a.ints[i].value());
-      known->tensor = std::move(t);
+      contents->tensor = std::move(t);
     }
-    if (!is_float(a.dtype)) known->sizes = std::move(a.ints);
-    known_[key({id, k})] = std::move(known);
+    if (!is_float(a.dtype)) contents->sizes = std::move(a.ints);
+    known_[key({id, k})] = std::move(contents);
   }
 }
 
