@@ -114,11 +114,12 @@ void add_graph(const ir::Graph& g, Summary& s, int depth) {
     }
     std::string label = n.op->name;
     if (!runnable(*n.op)) {
-      const auto* domain = n.attrs.get<std::string>("domain");
+      const auto* domain = n.attrs.get<std::string>("op_domain");
       const auto* type = n.attrs.get<std::string>("op_type");
       if (type) label = domain && !domain->empty() ? *domain + "::" + *type : *type;
-      const auto* reason = n.attrs.get<std::string>("reason");
-      s.unsupported.push_back({n.label.empty() ? n.names[0] : n.label, label, reason ? *reason : "Isomer has no such operator"});
+      const bool known = type && ops::table().find_onnx(domain ? *domain : "", *type).has_value();
+      s.unsupported.push_back({n.label.empty() ? n.names[0] : n.label, label,
+                               known ? "one of its values has a type Isomer does not compute with" : "Isomer has no such operator"});
     }
     ++s.operators[label];
     for (const auto& [key, value] : n.attrs)
