@@ -49,9 +49,9 @@ Expected<std::pair<std::string, std::string>> parse_input(const std::string& tex
 
 Expected<Tensor> load_value(const std::string& path, const std::string& name, const Type& type) {
   if (path.ends_with(".pb")) return onnx::load_tensor(path);
-  if (path.ends_with(".npy")) return load_npy(path);
+  if (path.ends_with(".npy")) return read_npy(path);
   if (path.ends_with(".npz")) {
-    ISOMER_TRY(auto arrays, load_npz(path));
+    ISOMER_TRY(auto arrays, read_npz(path));
     for (auto& [key, tensor] : arrays)
       if (key == name || arrays.size() == 1) return std::move(tensor);
     return Diagnostic("E-input-file", fmt::format("file {} holds no array {}", quoted(path), quoted(name)));
@@ -59,7 +59,7 @@ Expected<Tensor> load_value(const std::string& path, const std::string& name, co
   if (!type.shape.is_static())
     return Diagnostic("E-input-file", fmt::format("raw data in {} needs a static type, input {} is {}; use --shape or --dim", quoted(path), quoted(name),
                                                   type.to_string()));
-  return load_raw(path, type.dtype, type.shape.values());
+  return read_raw(path, type.dtype, type.shape.values());
 }
 
 Expected<std::vector<Tensor>> make_inputs(const ir::Graph& g, const InputOptions& o) {
@@ -80,10 +80,12 @@ Expected<std::vector<Tensor>> make_inputs(const ir::Graph& g, const InputOptions
       continue;
     }
     ISOMER_TRY(const Type type, static_type(n));
-    const bool reals = is_float(type.dtype);
-    const auto range = o.range.value_or(reals ? std::pair(-1.0, 1.0) : std::pair(0.0, 2.0));
+    // Small indices are valid for any table, so integers are 0 or 1 unless the user says more.
+    FillRange range{.low = -1, .high = 1, .int_low = 0, .int_high = 1};
+    if (o.range) range = {o.range->first, o.range->second, int_from_real(DType::I64, o.range->first), int_from_real(DType::I64, o.range->second)};
     // Each input has its own stream, so that giving one by file leaves the others as they were.
-    out.push_back(random_tensor(type.dtype, type.shape.values(), o.seed * 1000003 + i, range.first, range.second));
+    Random random(o.seed * 1000003 + i);
+    out.push_back(random_tensor(type.dtype, type.shape.values(), random, range));
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include "driver/summary.h"
 #include "ir/verify.h"
 #include "isomer/command.h"
+#include "ops/table.h"
 
 namespace isomer::tool {
 
@@ -13,7 +14,7 @@ Action declare_check(CLI::App& app) {
   return [spec]() -> Expected<Answer> {
     ISOMER_TRY(const driver::Model model, driver::load_model(*spec));
     print_warnings(model.warnings);
-    ISOMER_CHECK_OK(ir::verify(model.graph));
+    ISOMER_CHECK_OK(ir::verify(model.graph, ops::table()));
     const driver::Summary s = driver::summarise(model.graph);
     Answer a;
     a.json = {{"model", *spec}, {"well_formed", true}, {"unsupported", nlohmann::json::array()}};

@@ -29,12 +29,12 @@ Answer report(const std::vector<Pair>& pairs, const Options& o) {
   a.json = {{"equal", true}, {"rtol", o.rtol}, {"atol", o.atol}, {"outputs", nlohmann::json::array()}};
   a.text = fmt::format("{:<24}{:<24}{:>14}{:>14}  {}\n", "output", "type", "max abs error", "max rel error", "verdict");
   for (const Pair& p : pairs) {
-    const Comparison c = compare(p.expected, p.found, {.rtol = o.rtol, .atol = o.atol});
-    const std::string verdict = c.equal ? "agrees" : c.reason;
+    const Comparison c = isomer::compare(p.found, p.expected, {.absolute = o.atol, .relative = o.rtol});
+    const std::string verdict = c.ok() ? "agrees" : c.to_string();
     a.text += fmt::format("{:<24}{:<24}{:>14.3g}{:>14.3g}  {}\n", printable(p.name), p.found.type().to_string(), c.max_abs_error, c.max_rel_error, verdict);
-    a.json["outputs"].push_back({{"name", p.name}, {"type", p.found.type().to_string()}, {"equal", c.equal}, {"max_abs_error", c.max_abs_error},
+    a.json["outputs"].push_back({{"name", p.name}, {"type", p.found.type().to_string()}, {"equal", c.ok()}, {"max_abs_error", c.max_abs_error},
                                  {"max_rel_error", c.max_rel_error}, {"mismatches", c.mismatches}, {"verdict", verdict}});
-    if (!c.equal) a.exit_code = 1;
+    if (!c.ok()) a.exit_code = 1;
   }
   a.json["equal"] = a.exit_code == 0;
   a.text += a.exit_code == 0 ? fmt::format("equal within rtol {:g}, atol {:g}\n", o.rtol, o.atol)

@@ -56,7 +56,7 @@ Expected<void> write_outputs(const std::string& folder, const ir::Graph& g, cons
   if (error) return Diagnostic("E-write", fmt::format("folder {} cannot be made: {}", isomer::quoted(folder), error.message()));
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string path = folder + "/" + file_name(g.outputs()[i].name, i);
-    ISOMER_CHECK_OK(save_npy(outputs[i], path));
+    ISOMER_CHECK_OK(write_npy(path, outputs[i]));
     a.json["outputs"][i]["file"] = path;
     a.text += fmt::format("wrote {}\n", printable(path));
   }
