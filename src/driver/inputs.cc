@@ -17,14 +17,14 @@ namespace {
 Expected<Type> static_type(const ir::Node& input) {
   const Type& t = input.types[0];
   if (t.dtype == DType::Opaque)
-    return Diagnostic("E-input-type", fmt::format("input {} is no tensor of a type Isomer computes with", quoted(input.names[0])));
+    return Diagnostic("E-input-type", fmt::format("input {} is no tensor of a type Isomer computes with", isomer::quoted(input.names[0])));
   if (!t.shape.has_rank())
-    return Diagnostic("E-dynamic-dim", fmt::format("input {} has no declared rank; give its shape with --shape {}:1x2x3", quoted(input.names[0]),
+    return Diagnostic("E-dynamic-dim", fmt::format("input {} has no declared rank; give its shape with --shape {}:1x2x3", isomer::quoted(input.names[0]),
                                                    printable(input.names[0])));
   for (const Dim& d : t.shape.dims())
     if (!d.is_const())
-      return Diagnostic("E-dynamic-dim", fmt::format("dimension {} of input {} is dynamic; give it a value with --dim {}=N or --shape", quoted(d.to_string()),
-                                                     quoted(input.names[0]), printable(d.to_string())));
+      return Diagnostic("E-dynamic-dim", fmt::format("dimension {} of input {} is dynamic; give it a value with --dim {}=N or --shape", isomer::quoted(d.to_string()),
+                                                     isomer::quoted(input.names[0]), printable(d.to_string())));
   ISOMER_CHECK_OK(checked_elements(t.dtype, t.shape.values()));
   return t;
 }
@@ -43,7 +43,7 @@ std::optional<size_t> numbered(const std::string& file, const std::string& stem)
 Expected<std::pair<std::string, std::string>> parse_input(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-    return Diagnostic("E-input-option", fmt::format("expected an input such as x=image.npy, found {}", quoted(text)));
+    return Diagnostic("E-input-option", fmt::format("expected an input such as x=image.npy, found {}", isomer::quoted(text)));
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
@@ -54,10 +54,10 @@ Expected<Tensor> load_value(const std::string& path, const std::string& name, co
     ISOMER_TRY(auto arrays, read_npz(path));
     for (auto& [key, tensor] : arrays)
       if (key == name || arrays.size() == 1) return std::move(tensor);
-    return Diagnostic("E-input-file", fmt::format("file {} holds no array {}", quoted(path), quoted(name)));
+    return Diagnostic("E-input-file", fmt::format("file {} holds no array {}", isomer::quoted(path), isomer::quoted(name)));
   }
   if (!type.shape.is_static())
-    return Diagnostic("E-input-file", fmt::format("raw data in {} needs a static type, input {} is {}; use --shape or --dim", quoted(path), quoted(name),
+    return Diagnostic("E-input-file", fmt::format("raw data in {} needs a static type, input {} is {}; use --shape or --dim", isomer::quoted(path), isomer::quoted(name),
                                                   type.to_string()));
   return read_raw(path, type.dtype, type.shape.values());
 }
@@ -67,8 +67,8 @@ Expected<std::vector<Tensor>> make_inputs(const ir::Graph& g, const InputOptions
     const auto inputs = g.inputs();
     if (std::none_of(inputs.begin(), inputs.end(), [&](const ir::Node& n) { return n.names[0] == name; })) {
       std::string all;
-      for (const ir::Node& n : inputs) all += (all.empty() ? "" : ", ") + quoted(n.names[0]);
-      return Diagnostic("E-input-name", fmt::format("the model has no input {}; it has {}", quoted(name), all.empty() ? "none" : all));
+      for (const ir::Node& n : inputs) all += (all.empty() ? "" : ", ") + isomer::quoted(n.names[0]);
+      return Diagnostic("E-input-name", fmt::format("the model has no input {}; it has {}", isomer::quoted(name), all.empty() ? "none" : all));
     }
   }
   std::vector<Tensor> out;
@@ -101,16 +101,16 @@ Expected<DataSet> load_data_set(const std::string& folder, size_t inputs) {
     const auto n = numbered(file, "input_");
     if (!n) continue;
     if (*n >= inputs)
-      return Diagnostic("E-data-set", fmt::format("the data set has {}, but the model has only {} inputs", quoted(file), inputs));
+      return Diagnostic("E-data-set", fmt::format("the data set has {}, but the model has only {} inputs", isomer::quoted(file), inputs));
     ISOMER_TRY(set.inputs[*n], onnx::load_tensor(entry.path().string()));
   }
-  if (error) return Diagnostic("E-data-set", fmt::format("folder {} cannot be read: {}", quoted(folder), error.message()));
+  if (error) return Diagnostic("E-data-set", fmt::format("folder {} cannot be read: {}", isomer::quoted(folder), error.message()));
   for (const auto& [n, path] : outputs) {
-    if (n != set.outputs.size()) return Diagnostic("E-data-set", fmt::format("output_{}.pb is missing in {}", set.outputs.size(), quoted(folder)));
+    if (n != set.outputs.size()) return Diagnostic("E-data-set", fmt::format("output_{}.pb is missing in {}", set.outputs.size(), isomer::quoted(folder)));
     ISOMER_TRY(Tensor t, onnx::load_tensor(path));
     set.outputs.push_back(std::move(t));
   }
-  if (set.outputs.empty()) return Diagnostic("E-data-set", fmt::format("folder {} holds no output_0.pb", quoted(folder)));
+  if (set.outputs.empty()) return Diagnostic("E-data-set", fmt::format("folder {} holds no output_0.pb", isomer::quoted(folder)));
   return set;
 }
 
