@@ -61,6 +61,9 @@ ir::OpDef op_if() {
   op.infer = infer;
   op.infer_unranked = true;
   op.kernel = kernel;
+  op.samples = {
+      R"(if(bool[], f32[2], f32[2]){captures=2, then_branch=graph @t(%a: f32[2], %b: f32[2]) { return %a }, else_branch=graph @e(%a: f32[2], %b: f32[2]) { return %b }} -> 1)",
+      R"(if(bool[1] [true]){then_branch=graph @t() { %c = const i64[2] [1, 2] return %c }, else_branch=graph @e() { %c = const i64[3] [1, 2, 3] return %c }} -> 1)"};
   op.onnx = {{.type = "If", .since = {1, 11, 13, 16, 19, 21, 23}, .stable = 1}};
   return op;
 }

@@ -146,6 +146,9 @@ ir::OpDef op_loop() {
   op.infer = infer;
   op.infer_unranked = true;
   op.kernel = kernel;
+  op.samples = {
+      R"(loop(i64 3, _, f32[2]){body=graph @b(%i: i64[], %c: bool[], %v: f32[2]) { return %c, %v, "each"=%i }} -> 2)",
+      R"(loop(i64 2, bool true, f32[2], i64[2]){captures=1, body=graph @b(%i: i64[], %c: bool[], %v: f32[2], %k: i64[2]) { return %c, %v, "each"=%k }} -> 2)"};
   op.onnx = {{.type = "Loop", .since = {1, 11, 13, 16, 19, 21, 23}, .stable = 1}};
   return op;
 }

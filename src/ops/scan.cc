@@ -208,6 +208,9 @@ ir::OpDef op_scan() {
   op.infer = infer;
   op.infer_unranked = true;
   op.kernel = kernel;
+  op.samples = {
+      R"(scan(f32[2], f32[3,2]){body=graph @b(%s: f32[2], %x: f32[2]) { return "next"=%x, "each"=%s }, num_scan_inputs=1} -> 2)",
+      R"(scan(i64[2], f32[2,3]){body=graph @b(%s: i64[2], %x: f32[2]) { return %s, %x }, num_scan_inputs=1, scan_input_axes=[1], scan_output_directions=[1]} -> 2)"};
   op.onnx = {{.type = "Scan", .since = {8, 9, 11, 16, 19, 21, 23}, .stable = 9, .import = import}};
   return op;
 }
