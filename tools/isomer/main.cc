@@ -1,5 +1,6 @@
 // isomer: the command line. Exit codes: 0 done, 1 the answer is no, 2 wrong input or usage, 3 our bug.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <iostream>
@@ -55,7 +56,7 @@ namespace {
 
 std::string version_text() {
   std::string out = fmt::format("isomer {} ({})\n  built with {} for {}, {}\n  features: {}", build_info::version, build_info::commit,
-                                build_info::compiler, build_info::platform, build_info::build_type, build_info::features);
+                                build_info::compiler, build_info::platform, build_info::build_type, fmt::join(build_info::features, " "));
   return out;
 }
 
