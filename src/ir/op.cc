@@ -211,7 +211,15 @@ Type OpContext::out(size_t i, Shape shape) const {
   const OutputDef& def = i < op_->outputs.size() ? op_->outputs[i] : op_->outputs.back();
   DType dtype;
   if (def.type.starts_with('$')) {
-    dtype = dtype_attr(std::string_view(def.type).substr(1));
+    const size_t bar = def.type.find('|');
+    const std::string key = def.type.substr(1, bar == std::string::npos ? bar : bar - 1);
+    const AttrDef* attribute = op_->attr(key);
+    const auto otherwise = bar == std::string::npos ? std::nullopt : bound(*this, def.type.substr(bar + 1));
+    if (attribute && attribute->kind == AttrKind::Tensor) {
+      dtype = need_attr<Tensor>(*op_, *attrs_, key).dtype();
+    } else {
+      dtype = otherwise && !has_attr(key) ? *otherwise : dtype_attr(key);
+    }
   } else if (const auto fixed = dtype_from_name(def.type)) {
     dtype = *fixed;
   } else {

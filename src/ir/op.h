@@ -39,7 +39,8 @@ struct InputDef {
   int at_least = 0;  // Variadic: fewest accepted
 };
 
-// An output's element type: a variable ("T"), a type ("i64"), or an attribute ("$to").
+// An output's element type: a variable ("T"), a type ("i64"), an attribute ("$to": a type, or a tensor of that type), or
+// an attribute with a variable that holds when it is absent ("$dtype|T").
 struct OutputDef {
   std::string name;
   std::string type;

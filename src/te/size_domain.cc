@@ -21,6 +21,13 @@ std::optional<Dim> SizeDomain::unary_int(UnaryOp op, DType t, const Dim& x) cons
   return std::nullopt;
 }
 
+namespace {
+
+// Whether a < b whatever the symbols are: sizes are never negative.
+bool below(const Dim& a, const Dim& b) { return (b - a).at_least().value_or(0) >= 1; }
+
+}  // namespace
+
 std::optional<Dim> SizeDomain::binary_int(BinaryOp op, DType t, const Dim& a, const Dim& b) const {
   const auto ca = a.constant(), cb = b.constant();
   if (ca && cb) {
@@ -40,13 +47,16 @@ std::optional<Dim> SizeDomain::binary_int(BinaryOp op, DType t, const Dim& a, co
     case BinaryOp::Max: r = isomer::max(a, b); break;
     case BinaryOp::Min: r = isomer::min(a, b); break;
     case BinaryOp::Eq:
-      if (!(a == b)) return std::nullopt;
-      r = Dim(1);
-      break;
     case BinaryOp::Ne:
-      if (!(a == b)) return std::nullopt;
-      r = Dim(0);
-      break;
+      if (a == b) return Dim(op == BinaryOp::Eq ? 1 : 0);
+      if (!below(a, b) && !below(b, a)) return std::nullopt;
+      return Dim(op == BinaryOp::Eq ? 0 : 1);
+    case BinaryOp::Lt:
+      if (below(a, b)) return Dim(1);
+      return below(b, a + Dim(1)) ? std::optional<Dim>(Dim(0)) : std::nullopt;
+    case BinaryOp::Le:
+      if (below(a, b + Dim(1))) return Dim(1);
+      return below(b, a) ? std::optional<Dim>(Dim(0)) : std::nullopt;
     default: return std::nullopt;
   }
   return r.is_invalid() ? std::nullopt : std::optional<Dim>(r);

@@ -220,6 +220,8 @@ Dim max(const Dim& a, const Dim& b) {
   if (a.invalid_ || b.invalid_) return Dim::invalid();
   const Dim difference = a - b;
   if (difference.is_const()) return difference.value_ >= 0 ? a : b;
+  if (difference.at_least().value_or(-1) >= 0) return a;
+  if ((b - a).at_least().value_or(-1) >= 0) return b;
   return a.to_string() <= b.to_string() ? Dim::of_atom({Dim::Atom::Kind::Max, {}, a, b, {}})
                                         : Dim::of_atom({Dim::Atom::Kind::Max, {}, b, a, {}});
 }
@@ -228,6 +230,8 @@ Dim min(const Dim& a, const Dim& b) {
   if (a.invalid_ || b.invalid_) return Dim::invalid();
   const Dim difference = a - b;
   if (difference.is_const()) return difference.value_ >= 0 ? b : a;
+  if (difference.at_least().value_or(-1) >= 0) return b;
+  if ((b - a).at_least().value_or(-1) >= 0) return a;
   return a.to_string() <= b.to_string() ? Dim::of_atom({Dim::Atom::Kind::Min, {}, a, b, {}})
                                         : Dim::of_atom({Dim::Atom::Kind::Min, {}, b, a, {}});
 }
@@ -236,6 +240,40 @@ bool operator==(const Dim& a, const Dim& b) {
   if (a.invalid_ || b.invalid_) return a.invalid_ == b.invalid_;
   if (!a.poly_ || !b.poly_) return !a.poly_ && !b.poly_ && a.value_ == b.value_;
   return a.poly_ == b.poly_ || a.poly_->text == b.poly_->text;
+}
+
+std::optional<int64_t> Dim::at_least() const {
+  if (invalid_) return std::nullopt;
+  if (!poly_) return value_;
+  int64_t bound = 0;
+  for (const Term& t : poly_->terms) {
+    if (t.atoms.empty()) {
+      const auto sum = checked_add(bound, t.coefficient);
+      if (!sum) return std::nullopt;
+      bound = *sum;
+      continue;
+    }
+    if (t.coefficient < 0) return std::nullopt;
+    int64_t product = t.coefficient;
+    for (const AtomRef& atom : t.atoms) {
+      const auto a = atom->kind == Atom::Kind::Symbol ? 0 : atom->a.at_least();
+      const auto b = atom->kind == Atom::Kind::Symbol ? 0 : atom->b.at_least();
+      int64_t least = 0;
+      if (atom->kind == Atom::Kind::FloorDiv && !(a && b && *a >= 0 && *b >= 0)) return std::nullopt;
+      if (atom->kind == Atom::Kind::Min && !(a && b)) return std::nullopt;
+      if (atom->kind == Atom::Kind::Min) least = std::min(*a, *b);
+      if (atom->kind == Atom::Kind::Max && !a && !b) return std::nullopt;
+      if (atom->kind == Atom::Kind::Max) least = std::max(a.value_or(INT64_MIN), b.value_or(INT64_MIN));
+      if (least < 0) return std::nullopt;
+      const auto p = checked_mul(product, least);
+      if (!p) return std::nullopt;
+      product = *p;
+    }
+    const auto sum = checked_add(bound, product);
+    if (!sum) return std::nullopt;
+    bound = *sum;
+  }
+  return bound;
 }
 
 Dim Dim::substitute(const std::function<std::optional<Dim>(const std::string&)>& value_of) const {

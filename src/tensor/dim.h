@@ -37,6 +37,9 @@ class Dim {
   friend Dim min(const Dim& a, const Dim& b);
   friend bool operator==(const Dim& a, const Dim& b);
 
+  // A number that no value of this Dim is below when every symbol is at least 0; nothing when no bound is seen.
+  std::optional<int64_t> at_least() const;
+
   // Replaces symbols; `value_of` answers nothing for the ones that stay.
   Dim substitute(const std::function<std::optional<Dim>(const std::string&)>& value_of) const;
   void symbols(std::vector<std::string>& out) const;  // appended in order of appearance, each once
