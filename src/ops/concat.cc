@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "ir/graph.h"
-#include "ops/records.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {
@@ -14,8 +13,8 @@ Expected<std::vector<Dim>> joined(const ir::OpContext& c, size_t axis, std::vect
   for (size_t k = 0; k < c.input_count(); ++k) {
     if (!c.has(k)) return c.error(fmt::format("input {} is missing", k));
     if (c.rank(k) != dims.size())
-      return c.error(fmt::format("inputs must have one rank, found {} and {}", c.shape(0).to_string(),
-                                 c.shape(k).to_string()));
+      return c.error(
+          fmt::format("inputs must have one rank, found {} and {}", c.shape(0).to_string(), c.shape(k).to_string()));
     for (size_t a = 0; a < dims.size(); ++a)
       if (a != axis) {
         ISOMER_TRY(dims[a], same_dim(c, dims[a], c.dim(k, a), "extents beside the concatenated axis"));

@@ -1,4 +1,4 @@
-#include "ops/records.h"
+#include "ir/op.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {
@@ -22,8 +22,7 @@ ir::OpDef op_constant_of_shape() {
     c.declare(b);
     const Tensor& value = *c.tensor("value");
     const DType t = value.dtype();
-    const te::Expr fill =
-        is_float(t) ? te::Expr::real(t, value.real(0)) : te::Expr::integer(t, value.integer(0));
+    const te::Expr fill = is_float(t) ? te::Expr::real(t, value.real(0)) : te::Expr::integer(t, value.integer(0));
     return b.finish({b.map("output", t, dims, [&](auto) { return fill; })});
   };
   op.samples = {"constant_of_shape([2,3])", "constant_of_shape([4]){value=i64[1] [7]}"};

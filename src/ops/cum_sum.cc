@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "ops/records.h"
+#include "ir/op.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {

@@ -1,7 +1,7 @@
 // Blocks of channels laid out in the plane, and back.
 #include <fmt/format.h>
 
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {
@@ -55,8 +55,7 @@ ir::OpDef op_depth_to_space() {
   op.doc = "Moves blocks of channels into the plane: depth-column-row or column-row-depth order.";
   op.inputs = {{"input", "T", kAllTypes}};
   op.outputs = {{"output", "T"}};
-  op.attrs = {{"blocksize", ir::AttrKind::Int, std::nullopt, true},
-              {"mode", ir::AttrKind::String, std::string("DCR")}};
+  op.attrs = {{"blocksize", ir::AttrKind::Int, std::nullopt, true}, {"mode", ir::AttrKind::String, std::string("DCR")}};
   op.compute = depth_to_space;
   op.samples = {"depth_to_space(f32[1,8,2,3]){blocksize=2}", "depth_to_space(f32[1,8,2,3]){blocksize=2, mode=\"CRD\"}"};
   op.onnx = {{.type = "DepthToSpace", .since = {1, 11, 13}, .stable = 11}};

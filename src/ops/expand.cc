@@ -3,7 +3,6 @@
 
 #include "ops/broadcast.h"
 #include "ops/legacy_inputs.h"
-#include "ops/records.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {

@@ -1,7 +1,7 @@
 // Reads at indices that other tensors hold. A negative index counts from the end.
 #include <fmt/format.h>
 
-#include "ops/records.h"
+#include "ir/op.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {
@@ -59,7 +59,8 @@ Expected<te::Program> gather_nd(const ir::OpContext& c) {
   const auto depth = c.dim(1, q - 1).constant();
   if (!depth) return c.error("the last extent of input 'indices' must be known");
   if (*depth < 0 || *depth > static_cast<int64_t>(r - batch))
-    return c.error(fmt::format("indices of {} numbers do not fit data of rank {} with batch_dims {}", *depth, r, batch));
+    return c.error(
+        fmt::format("indices of {} numbers do not fit data of rank {} with batch_dims {}", *depth, r, batch));
   const auto n = static_cast<size_t>(*depth);
   std::vector<Dim> dims;
   for (size_t a = 0; a < batch; ++a) {

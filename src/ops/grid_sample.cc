@@ -3,7 +3,6 @@
 
 #include "ops/interpolation.h"
 #include "ops/legacy_inputs.h"
-#include "ops/records.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {
@@ -19,8 +18,8 @@ Expected<std::vector<Dim>> sampled_dims(const ir::OpContext& c) {
   if (!(c.dim(1, r - 1) == Dim(static_cast<int64_t>(r - 2))))
     return c.error(fmt::format("the last extent of the grid is {}, expected {}", c.dim(1, r - 1).to_string(), r - 2));
   ISOMER_TRY(const Dim batch, same_dim(c, c.dim(0, 0), c.dim(1, 0), "batch extents"));
-  for (const auto& [key, words] : {std::pair{"mode", " linear nearest cubic "},
-                                   std::pair{"padding_mode", " zeros border reflection "}})
+  for (const auto& [key, words] :
+       {std::pair{"mode", " linear nearest cubic "}, std::pair{"padding_mode", " zeros border reflection "}})
     if (std::string_view(words).find(" " + c.text(key) + " ") == std::string_view::npos)
       return c.error(fmt::format("{} {} is none of{}", key, quoted(c.text(key)), words));
   std::vector<Dim> dims{batch, c.dim(0, 1)};

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {
@@ -35,11 +35,12 @@ Expected<std::vector<Type>> infer(const ir::OpContext& c) {
     return c.dim(0, a).is_const() && c.dim(1, b).is_const() && !(c.dim(0, a) == c.dim(1, b));
   };
   if (differ(0, 0) || differ(1, 2))
-    return c.error(fmt::format("boxes {} and scores {} do not belong together", c.type(0).to_string(),
-                               c.type(1).to_string()));
+    return c.error(
+        fmt::format("boxes {} and scores {} do not belong together", c.type(0).to_string(), c.type(1).to_string()));
   for (size_t i = 2; i < 5; ++i)
     if (c.has(i) && (c.rank(i) > 1 || (c.rank(i) == 1 && c.dim(i, 0).is_const() && c.dim(i, 0).value() != 1)))
-      return c.error(fmt::format("input '{}' must be a scalar, found {}", c.op().inputs[i].name, c.type(i).to_string()));
+      return c.error(
+          fmt::format("input '{}' must be a scalar, found {}", c.op().inputs[i].name, c.type(i).to_string()));
   if (c.integer("center_point_box") != 0 && c.integer("center_point_box") != 1)
     return c.error(fmt::format("center_point_box is {}, expected 0 or 1", c.integer("center_point_box")));
   return std::vector{c.out(0, Shape{Dim::invalid(), Dim(3)})};
@@ -65,7 +66,8 @@ std::vector<int64_t> select(const ir::OpContext& c, int64_t batch, int64_t row, 
   for (int64_t i : order) {
     if (static_cast<int64_t>(kept.size()) >= most) break;
     const Box box = box_at(boxes, (batch * n + i) * 4, center);
-    if (std::any_of(kept_boxes.begin(), kept_boxes.end(), [&](const Box& k) { return overlap(k, box) > iou; })) continue;
+    if (std::any_of(kept_boxes.begin(), kept_boxes.end(), [&](const Box& k) { return overlap(k, box) > iou; }))
+      continue;
     kept.push_back(i);
     kept_boxes.push_back(box);
   }

@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "ops/legacy_inputs.h"
-#include "ops/records.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {
@@ -26,8 +25,8 @@ Expected<std::optional<std::vector<Padding>>> paddings(const ir::OpContext& c) {
   if (c.rank(1) != 1) return c.error("input 'pads' must be a vector");
   const Dim length(static_cast<int64_t>(2 * axes.size()));
   if (c.dim(1, 0).is_const() && !(c.dim(1, 0) == length))
-    return c.error(fmt::format("input 'pads' has {} entries, expected {}, two per axis", c.dim(1, 0).value(),
-                               length.value()));
+    return c.error(
+        fmt::format("input 'pads' has {} entries, expected {}, two per axis", c.dim(1, 0).value(), length.value()));
   const auto pads = c.sizes(1);
   const bool known = pads && pads->size() == 2 * axes.size();
   std::vector<Padding> out(c.rank(0));
@@ -138,9 +137,10 @@ ir::OpDef op_pad() {
     const auto in = c.declare(b);
     return b.finish({b.map("output", c.dtype(0), known, [&](auto i) { return padded(c, in, *all, i); })});
   };
-  op.samples = {"pad(f32[2,3], [1,0,0,2])", "pad(f32[2,3], [0,1,0,-1], f32 2.5)", "pad(f32[4], [2,3]){mode=\"reflect\"}",
-                "pad(f32[2,3], [2,1], _, [-1]){mode=\"edge\"}", "pad(i32[3], [2,4]){mode=\"wrap\"}"};
-  op.onnx = {{.type = "Pad", .since = {1, 2, 11, 13, 18, 19, 21, 23}, .stable = 11, .import = import_pad}};
+  op.samples = {"pad(f32[2,3], [1,0,0,2])", "pad(f32[2,3], [0,1,0,-1], f32 2.5)",
+                "pad(f32[4], [2,3]){mode=\"reflect\"}", "pad(f32[2,3], [2,1], _, [-1]){mode=\"edge\"}",
+                "pad(i32[3], [2,4]){mode=\"wrap\"}"};
+  op.onnx = {{.type = "Pad", .since = {1, 2, 11, 13, 18, 19, 21, 23}, .stable = 19, .import = import_pad}};
   return op;
 }
 

@@ -7,7 +7,7 @@
 #include <bit>
 #include <cmath>
 
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

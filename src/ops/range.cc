@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/records.h"
+#include "ir/op.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {
@@ -19,7 +19,8 @@ Expected<Dim> real_count(const ir::OpContext& c, double start, double limit, dou
 Expected<Dim> count(const ir::OpContext& c) {
   for (size_t i = 0; i < 3; ++i)
     if (c.rank(i) > 1 || (c.rank(i) == 1 && c.dim(i, 0).is_const() && c.dim(i, 0).value() != 1))
-      return c.error(fmt::format("input '{}' must be a scalar, found {}", c.op().inputs[i].name, c.type(i).to_string()));
+      return c.error(
+          fmt::format("input '{}' must be a scalar, found {}", c.op().inputs[i].name, c.type(i).to_string()));
   if (is_float(c.dtype(0))) {
     const Tensor *start = c.value(0), *limit = c.value(1), *delta = c.value(2);
     if (!start || !limit || !delta || start->size() != 1 || limit->size() != 1 || delta->size() != 1)
@@ -57,9 +58,8 @@ ir::OpDef op_range() {
     te::Builder b;
     const auto in = c.declare(b);
     const Dim dims[] = {n};
-    return b.finish({b.map("output", c.dtype(0), dims, [&](auto i) {
-      return scalar(in[0]) + te::cast(c.dtype(0), i[0]) * scalar(in[2]);
-    })});
+    return b.finish({b.map("output", c.dtype(0), dims,
+                           [&](auto i) { return scalar(in[0]) + te::cast(c.dtype(0), i[0]) * scalar(in[2]); })});
   };
   op.samples = {"range(i64 1, i64 10, i64 3)", "range(f32 0.5, f32 2, f32 0.25)", "range(i32 5, i32 0, i32 -2)"};
   op.onnx = {{.type = "Range", .since = {11}, .stable = 11}};

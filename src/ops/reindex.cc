@@ -49,8 +49,8 @@ std::vector<te::Expr> reindex(std::span<const te::Expr> i, std::span<const Dim> 
     if (!(to[k] == Dim(1))) other.push_back(to[k]), place.push_back(k);
   for (const Group& g : groups(own, other)) {
     const std::span<const Dim> dims = std::span(other).subspan(g.q, g.q_end - g.q);
-    const te::Expr position = te::flatten(std::span(index).subspan(g.p, g.p_end - g.p),
-                                          std::span(own).subspan(g.p, g.p_end - g.p));
+    const te::Expr position =
+        te::flatten(std::span(index).subspan(g.p, g.p_end - g.p), std::span(own).subspan(g.p, g.p_end - g.p));
     const std::vector<te::Expr> parts = te::unflatten(position, dims);
     for (size_t k = 0; k < parts.size(); ++k) out[place[g.q + k]] = parts[k];
   }

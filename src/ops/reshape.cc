@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "ops/legacy_inputs.h"
-#include "ops/records.h"
 #include "ops/reindex.h"
 #include "ops/shape_operand.h"
 

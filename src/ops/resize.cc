@@ -8,7 +8,6 @@
 
 #include "ops/interpolation.h"
 #include "ops/legacy_inputs.h"
-#include "ops/records.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {

@@ -9,9 +9,7 @@
 namespace isomer::ops {
 namespace {
 
-bool given(const ir::OpContext& c, size_t i) {
-  return c.has(i) && !(c.rank(i) == 1 && c.dim(i, 0) == Dim(0));
-}
+bool given(const ir::OpContext& c, size_t i) { return c.has(i) && !(c.rank(i) == 1 && c.dim(i, 0) == Dim(0)); }
 
 // floor(in * scale); single precision for numbers, as the format's own rule is. A symbol times a scale is followed
 // when the scale is a fraction with a small power of two below.
@@ -42,8 +40,8 @@ Expected<void> keep_aspect_ratio(const ir::OpContext& c, std::vector<Resampling>
   const std::string& policy = c.text("keep_aspect_ratio_policy");
   if (policy == "stretch") return {};
   if (policy != "not_larger" && policy != "not_smaller")
-    return c.error(fmt::format("keep_aspect_ratio_policy {} is none of stretch, not_larger, not_smaller",
-                               quoted(policy)));
+    return c.error(
+        fmt::format("keep_aspect_ratio_policy {} is none of stretch, not_larger, not_smaller", quoted(policy)));
   std::optional<double> scale;
   for (const Resampling& r : all) {
     if (!r.place) continue;
@@ -115,8 +113,7 @@ Expected<std::vector<Resampling>> resamplings(const ir::OpContext& c) {
   return given(c, 2) ? by_scales(c, std::move(all)) : by_sizes(c, std::move(all));
 }
 
-te::Expr position(const ir::OpContext& c, const Resampling& axis, const te::Expr& i, const te::Handle* roi,
-                  DType t) {
+te::Expr position(const ir::OpContext& c, const Resampling& axis, const te::Expr& i, const te::Handle* roi, DType t) {
   using te::Expr;
   const std::string& mode = c.text("coordinate_transformation_mode");
   const auto real = [&](double v) { return Expr::real(t, v); };
@@ -133,8 +130,7 @@ te::Expr position(const ir::OpContext& c, const Resampling& axis, const te::Expr
   if (mode == "pytorch_half_pixel") return te::select(Expr(axis.out) <= Expr(1), real(0), half_pixel);
   if (mode == "align_corners")
     return te::select(te::eq(width, real(1)), real(0), x * (in - real(1)) / (width - real(1)));
-  if (mode == "half_pixel_symmetric")
-    return in * real(0.5) * (real(1) - size(axis.out) / width) + half_pixel;
+  if (mode == "half_pixel_symmetric") return in * real(0.5) * (real(1) - size(axis.out) / width) + half_pixel;
   if (mode == "tf_crop_and_resize" && axis.place) {
     const Expr from = te::cast(t, (*roi)(static_cast<int64_t>(*axis.place)));
     const Expr to = te::cast(t, (*roi)(static_cast<int64_t>(axis.listed + *axis.place)));

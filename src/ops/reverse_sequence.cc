@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 
@@ -15,8 +15,8 @@ ir::OpDef op_reverse_sequence() {
     ISOMER_TRY(const size_t batch, c.axis(c.integer("batch_axis"), c.rank(0)));
     ISOMER_TRY(const size_t time, c.axis(c.integer("time_axis"), c.rank(0)));
     if (batch == time) return c.error(fmt::format("batch_axis and time_axis are both {}", batch));
-    const bool fits = c.rank(1) == 1 && !(c.dim(1, 0).is_const() && c.dim(0, batch).is_const() &&
-                                          !(c.dim(1, 0) == c.dim(0, batch)));
+    const bool fits =
+        c.rank(1) == 1 && !(c.dim(1, 0).is_const() && c.dim(0, batch).is_const() && !(c.dim(1, 0) == c.dim(0, batch)));
     if (!fits)
       return c.error(fmt::format("input 'sequence_lens' must be a vector of {} lengths, found {}",
                                  c.dim(0, batch).to_string(), c.type(1).to_string()));

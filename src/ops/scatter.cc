@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/records.h"
+#include "ir/op.h"
 #include "te/scalar.h"
 
 namespace isomer::ops {
@@ -113,8 +113,8 @@ Expected<std::vector<Type>> infer_nd(const ir::OpContext& c) {
     for (size_t a = 0; fits && a < expected.size(); ++a)
       fits = !expected[a].is_const() || !c.dim(2, a).is_const() || expected[a] == c.dim(2, a);
     if (!fits)
-      return c.error(fmt::format("updates must have shape {}, found {}", Shape(expected).to_string(),
-                                 c.shape(2).to_string()));
+      return c.error(
+          fmt::format("updates must have shape {}, found {}", Shape(expected).to_string(), c.shape(2).to_string()));
   }
   return std::vector{c.out(0, c.shape(0))};
 }

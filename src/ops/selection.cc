@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {
@@ -31,7 +31,8 @@ Expected<std::vector<Tensor>> non_zero(const ir::OpContext& c) {
 }
 
 Expected<std::vector<Type>> infer_compress(const ir::OpContext& c) {
-  if (c.rank(1) != 1) return c.error(fmt::format("input 'condition' must be a vector, found {}", c.type(1).to_string()));
+  if (c.rank(1) != 1)
+    return c.error(fmt::format("input 'condition' must be a vector, found {}", c.type(1).to_string()));
   if (!c.has_attr("axis")) return std::vector{c.out(0, Shape{Dim::invalid()})};
   ISOMER_TRY(const size_t axis, c.axis(c.integer("axis"), c.rank(0)));
   const auto n = c.dim(0, axis).constant(), m = c.dim(1, 0).constant();

@@ -1,7 +1,7 @@
 // Operators that ask for a tensor's extents.
 #include <algorithm>
 
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {
@@ -40,8 +40,8 @@ ir::OpDef op_shape() {
     const std::vector<Dim> dims = asked(c);
     const std::vector<te::Expr> table(dims.begin(), dims.end());
     const Dim n[] = {Dim(static_cast<int64_t>(dims.size()))};
-    return b.finish({b.map("shape", DType::I64, n,
-                           [&](auto i) { return table.empty() ? te::Expr(0) : te::lookup(i[0], table); })});
+    return b.finish(
+        {b.map("shape", DType::I64, n, [&](auto i) { return table.empty() ? te::Expr(0) : te::lookup(i[0], table); })});
   };
   op.samples = {"shape(f32[2,3])", "shape(f32[2,3,4]){start=1}", "shape(i32[5,4,3]){start=-2, end=-1}"};
   op.onnx = {{.type = "Shape", .since = {1, 13, 15, 19, 21, 23}, .stable = 15}};

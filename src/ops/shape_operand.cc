@@ -20,7 +20,8 @@ Expected<Shape> shape_operand(const ir::OpContext& c, size_t i) {
   const auto length = c.dim(i, 0).constant();
   if (!length) return Shape::unknown();
   if (*length < 0 || *length > static_cast<int64_t>(kMaxRank))
-    return c.error(fmt::format("input '{}' has {} elements, at most {} are taken", input_name(c, i), *length, kMaxRank));
+    return c.error(
+        fmt::format("input '{}' has {} elements, at most {} are taken", input_name(c, i), *length, kMaxRank));
   auto sizes = c.sizes(i);
   if (!sizes || static_cast<int64_t>(sizes->size()) != *length)
     return Shape(std::vector<Dim>(static_cast<size_t>(*length), Dim::invalid()));
@@ -60,7 +61,8 @@ Expected<std::optional<std::vector<size_t>>> axes_operand(const ir::OpContext& c
 Expected<std::optional<Dim>> scalar_operand(const ir::OpContext& c, size_t i) {
   const Shape& s = c.shape(i);
   if (s.has_rank() && (s.rank() > 1 || (s.rank() == 1 && s[0].is_const() && s[0].value() != 1)))
-    return c.error(fmt::format("input '{}' must be a single number, found {}", input_name(c, i), c.type(i).to_string()));
+    return c.error(
+        fmt::format("input '{}' must be a single number, found {}", input_name(c, i), c.type(i).to_string()));
   const auto sizes = c.sizes(i);
   if (!sizes || sizes->size() != 1 || sizes->front().is_invalid()) return std::optional<Dim>();
   return std::optional(sizes->front());

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
 #include "ops/legacy_inputs.h"
-#include "ops/records.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {
@@ -35,7 +35,7 @@ std::optional<Dim> bound(const Dim& written, const Dim& extent) {
 Cut forward(const Dim& n, const Dim& from, const Dim& to, int64_t step) {
   const Dim start = max(from, Dim(0));
   // With the end at the end, the length of x[-k:] is min(n, k), which says more than n - max(n - k, 0).
-  const Dim length = to == n && (n - from).is_const() ? min(n, n - from) : max(min(to, n) - start, Dim(0));
+  const Dim length = max(to == n && (n - from).is_const() ? min(n, n - from) : min(to, n) - start, Dim(0));
   return {start, step, step == 1 ? length : ceil_div(length, Dim(step))};
 }
 
@@ -66,21 +66,22 @@ Expected<Bounds> bounds(const ir::OpContext& c) {
     ISOMER_TRY(const Shape s, shape_operand(c, i));
     if (!s.has_rank()) continue;
     if (count && *count != s.rank())
-      return c.error(fmt::format("starts, ends, axes and steps must have one length, found {} and {}", *count, s.rank()));
+      return c.error(
+          fmt::format("starts, ends, axes and steps must have one length, found {} and {}", *count, s.rank()));
     count = s.rank();
   }
   if (!count) return out;
   if (*count > c.rank(0)) return c.error(fmt::format("{} axes are cut of an input of rank {}", *count, c.rank(0)));
-  const auto contents = [&](size_t i) {
-    return c.sizes(i).value_or(std::vector<Dim>(*count, Dim::invalid()));
-  };
+  const auto contents = [&](size_t i) { return c.sizes(i).value_or(std::vector<Dim>(*count, Dim::invalid())); };
   out.starts = contents(1);
   out.ends = contents(2);
   out.steps.assign(*count, 1);
   if (c.has(4)) out.steps = c.ints_value(4).value_or(std::vector<int64_t>(*count, 0));
   if (c.has(4) && c.ints_value(4))
-    for (int64_t s : out.steps)
+    for (int64_t& s : out.steps) {
       if (s == 0) return c.error("a step is 0, expected any other number");
+      s = std::clamp(s, -kMaxTensorBytes, kMaxTensorBytes);  // no axis is longer, so a longer step is the same
+    }
   if (c.has(3)) {
     ISOMER_TRY(out.axes, axes_operand(c, 3, c.rank(0)));
   } else {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "ops/legacy_inputs.h"
-#include "ops/records.h"
 #include "ops/reindex.h"
 #include "ops/shape_operand.h"
 

@@ -5,7 +5,6 @@
 
 #include "ops/element_order.h"
 #include "ops/legacy_inputs.h"
-#include "ops/records.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {
@@ -16,8 +15,8 @@ Expected<std::vector<Type>> infer(const ir::OpContext& c) {
   ISOMER_TRY(const auto k, scalar_operand(c, 1));
   const auto n = c.dim(0, axis).constant();
   if (k && k->is_const() && (k->value() < 0 || (n && k->value() > *n)))
-    return c.error(fmt::format("k is {}, expected 0 to {}, the extent of axis {}", k->value(),
-                               c.dim(0, axis).to_string(), axis));
+    return c.error(
+        fmt::format("k is {}, expected 0 to {}, the extent of axis {}", k->value(), c.dim(0, axis).to_string(), axis));
   std::vector<Dim> dims = c.shape(0).dims();
   dims[axis] = k.value_or(Dim::invalid());
   std::vector<Type> types{c.out(0, Shape(dims))};

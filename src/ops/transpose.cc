@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "ops/records.h"
+#include "ir/op.h"
 #include "ops/shape_operand.h"
 
 namespace isomer::ops {

@@ -1,7 +1,7 @@
 // Operators that look at where an element lies relative to a diagonal.
 #include <fmt/format.h>
 
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 

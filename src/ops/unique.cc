@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "ir/op.h"
 #include "ops/element_order.h"
-#include "ops/records.h"
 
 namespace isomer::ops {
 namespace {
@@ -74,9 +74,8 @@ Expected<std::vector<Tensor>> unique(const ir::OpContext& c) {
   std::vector<int64_t> by_place(first.size());
   std::iota(by_place.begin(), by_place.end(), int64_t{0});
   if (!c.flag("sorted"))
-    std::sort(by_place.begin(), by_place.end(), [&](int64_t a, int64_t b) {
-      return first[static_cast<size_t>(a)] < first[static_cast<size_t>(b)];
-    });
+    std::sort(by_place.begin(), by_place.end(),
+              [&](int64_t a, int64_t b) { return first[static_cast<size_t>(a)] < first[static_cast<size_t>(b)]; });
   std::vector<int64_t> which, counts, inverse;
   for (size_t p = 0; p < by_place.size(); ++p) {
     const auto g = static_cast<size_t>(by_place[p]);
