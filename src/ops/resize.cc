@@ -211,7 +211,7 @@ ir::OpDef op_resize() {
                 "resize(f32[1,1,4,4], _, _, [1,1,3,5]){mode=\"cubic\", exclude_outside=1}",
                 "resize(f32[4,6], _, _, [2,3]){mode=\"linear\", antialias=1}"};
   op.onnx = {{.type = "Resize", .since = {10, 11, 13, 18, 19}, .stable = 19, .import = import_scales},
-             {.type = "Upsample", .since = {1, 7, 9, 10}, .stable = 11, .import = import_scales}};
+             {.type = "Upsample", .since = {1, 7, 9, 10}, .stable = 10, .import = import_scales}};
   return op;
 }
 

@@ -115,7 +115,8 @@ ir::OpDef op_split() {
     }
     return b.finish(std::move(outputs));
   };
-  op.samples = {"split(f32[6,2], [1,2,3]){axis=0}", "split(f32[2,5]){axis=1, num_outputs=1}", "split(i32[3], [3])"};
+  op.samples = {"split(f32[6,2], [1,2,3]){axis=0} -> 3", "split(f32[2,5]){axis=1, num_outputs=2} -> 2",
+                "split(i32[4]) -> 2"};
   op.onnx = {{.type = "Split", .since = {1, 2, 11, 13, 18}, .stable = 18, .import = import_split}};
   return op;
 }

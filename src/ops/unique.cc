@@ -105,7 +105,7 @@ ir::OpDef op_unique() {
   op.attrs = {{"axis", ir::AttrKind::Int}, {"sorted", ir::AttrKind::Int, int64_t{1}}};
   op.infer = infer;
   op.kernel = unique;
-  op.samples = {"unique(i32[8] in 0..4)", "unique(i32[4,2] in 0..2){axis=0}", "unique(i32[8] in 0..4){sorted=0}"};
+  op.samples = {"unique(i32[8] in 0..4)", "unique(i32[4,2] in 0..2){axis=0}", "unique(i32[8] in 0..4){sorted=0} -> 4"};
   op.onnx = {{.type = "Unique", .since = {11}, .stable = 11}};
   return op;
 }
