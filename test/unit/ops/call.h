@@ -1,6 +1,7 @@
 // Calls one operator on constant tensors: the whole way through the builder and the reference executor.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
