@@ -1,0 +1,151 @@
+// Linear models: ai.onnx.ml's LinearClassifier and LinearRegressor.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/ml_scores.h"
+#include "ops/records.h"
+
+namespace isomer::ops {
+namespace {
+
+struct Linear {
+  std::vector<double> weights, offsets;  // one row of weights per output
+  size_t outputs = 1;
+  PostTransform transform = PostTransform::None;
+  Rows rows;
+};
+
+Expected<Linear> linear_of(const ir::OpContext& c, int64_t outputs) {
+  Linear l;
+  l.weights = c.reals("coefficients");
+  l.offsets = c.reals("intercepts");
+  if (outputs < 1 || static_cast<uint64_t>(outputs) > std::max<size_t>(1, l.weights.size()))
+    return c.error(fmt::format("{} outputs are asked of {} coefficients", outputs, l.weights.size()));
+  l.outputs = static_cast<size_t>(outputs);
+  if (l.offsets.empty()) l.offsets.assign(l.outputs, 0);
+  if (l.offsets.size() != l.outputs)
+    return c.error(fmt::format("{} intercepts are given for {} outputs", l.offsets.size(), l.outputs));
+  ISOMER_TRY(l.transform, post_transform_of(c));
+  ISOMER_TRY(l.rows, rows_of(c));
+  if (l.weights.size() % l.outputs != 0 ||
+      (l.rows.features.is_const() && l.rows.features.value() != static_cast<int64_t>(l.weights.size() / l.outputs)))
+    return c.error(fmt::format("{} coefficients do not fit {} outputs of rows of {} features", l.weights.size(),
+                               l.outputs, l.rows.features.to_string()));
+  return l;
+}
+
+std::vector<double> scores(const Linear& l, const double* row) {
+  const size_t features = l.weights.size() / l.outputs;
+  std::vector<double> s = l.offsets;
+  for (size_t k = 0; k < l.outputs; ++k)
+    for (size_t j = 0; j < features; ++j) s[k] += l.weights[k * features + j] * row[j];
+  return s;
+}
+
+struct Classifier {
+  Linear linear;
+  std::vector<int64_t> labels;
+  bool one_sided = false;  // two classes, one score
+  int64_t columns() const { return one_sided ? 2 : static_cast<int64_t>(linear.outputs); }
+};
+
+Expected<Classifier> classifier_of(const ir::OpContext& c) {
+  Classifier r;
+  ISOMER_TRY(r.labels, int_labels(c, "classlabels_ints", "classlabels_strings"));
+  const size_t given = c.reals("intercepts").size();
+  ISOMER_TRY(r.linear, linear_of(c, static_cast<int64_t>(given == 0 ? r.labels.size() : given)));
+  r.one_sided = r.linear.outputs == 1 && r.labels.size() == 2;
+  if (!r.one_sided && r.linear.outputs != r.labels.size())
+    return c.error(fmt::format("{} scores are computed for {} class labels", r.linear.outputs, r.labels.size()));
+  return r;
+}
+
+size_t choose(const Classifier& r, std::vector<double>& s) {
+  if (r.one_sided) {
+    const size_t best = s[0] > 0 ? 1 : 0;
+    apply(r.linear.transform, s);
+    s = {1 - s[0], s[0]};
+    return best;
+  }
+  const auto best = static_cast<size_t>(std::max_element(s.begin(), s.end()) - s.begin());
+  apply(r.linear.transform, s);
+  return best;
+}
+
+std::vector<ir::AttrDef> linear_attrs(bool required) {
+  return {{.name = "coefficients", .kind = ir::AttrKind::Reals, .required = required},
+          {.name = "intercepts", .kind = ir::AttrKind::Reals},
+          post_transform_attr()};
+}
+
+}  // namespace
+
+ir::OpDef op_ml_linear_classifier() {
+  ir::OpDef op;
+  op.name = "ml_linear_classifier";
+  op.doc = "The class of each row of features and its scores, by a linear model.";
+  op.inputs = {{"x", "T", kFeatures}};
+  op.outputs = {{"y", "i64"}, {"z", "f32", ir::Arity::Optional}};
+  op.attrs = linear_attrs(true);
+  op.attrs.push_back({.name = "classlabels_ints", .kind = ir::AttrKind::Ints});
+  op.attrs.push_back({.name = "classlabels_strings", .kind = ir::AttrKind::Strings});
+  op.attrs.push_back({.name = "multi_class", .kind = ir::AttrKind::Int, .standard = ir::AttrValue(int64_t{0})});
+  op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
+    ISOMER_TRY(const Classifier r, classifier_of(c));
+    std::vector<Type> types = {c.out(0, {r.linear.rows.count}), c.out(1, {r.linear.rows.count, Dim(r.columns())})};
+    types.resize(c.output_count());
+    return types;
+  };
+  op.kernel = [](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
+    ISOMER_TRY(const Classifier r, classifier_of(c));
+    const std::vector<double> x = c.value(0)->to_reals();
+    const int64_t n = r.linear.rows.count.value();
+    Tensor y(DType::I64, {n}), z(DType::F32, {n, r.columns()});
+    for (int64_t i = 0; i < n; ++i) {
+      std::vector<double> s = scores(r.linear, x.data() + i * r.linear.rows.features.value());
+      y.set_integer(i, r.labels[choose(r, s)]);
+      for (size_t k = 0; k < s.size(); ++k) z.set_real(i * r.columns() + static_cast<int64_t>(k), s[k]);
+    }
+    std::vector<Tensor> out = {y, z};
+    out.resize(c.output_count());
+    return out;
+  };
+  op.samples = {
+      "ml_linear_classifier(f32[3,2]){coefficients=[0.5,-1.0,2.0,0.25], intercepts=[0.5,0.0], "
+      "classlabels_ints=[4,7]}"};
+  op.onnx = {{.type = "LinearClassifier", .since = {1}, .domain = "ai.onnx.ml"}};
+  return op;
+}
+
+ir::OpDef op_ml_linear_regressor() {
+  ir::OpDef op;
+  op.name = "ml_linear_regressor";
+  op.doc = "Linear functions of rows of features.";
+  op.inputs = {{"x", "T", kFeatures}};
+  op.outputs = {{"y", "f32"}};
+  op.attrs = linear_attrs(true);
+  op.attrs.push_back({.name = "targets", .kind = ir::AttrKind::Int, .standard = ir::AttrValue(int64_t{1})});
+  op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
+    ISOMER_TRY(const Linear l, linear_of(c, c.integer("targets")));
+    return std::vector<Type>{c.out(0, {l.rows.count, Dim(c.integer("targets"))})};
+  };
+  op.kernel = [](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
+    ISOMER_TRY(const Linear l, linear_of(c, c.integer("targets")));
+    const std::vector<double> x = c.value(0)->to_reals();
+    const int64_t n = l.rows.count.value(), columns = c.integer("targets");
+    Tensor y(DType::F32, {n, columns});
+    for (int64_t i = 0; i < n; ++i) {
+      std::vector<double> s = scores(l, x.data() + i * l.rows.features.value());
+      apply(l.transform, s);
+      for (int64_t k = 0; k < columns; ++k) y.set_real(i * columns + k, s[static_cast<size_t>(k)]);
+    }
+    return std::vector<Tensor>{y};
+  };
+  op.samples = {"ml_linear_regressor(f32[3,2]){coefficients=[0.5,-1.0], intercepts=[0.5]}",
+                "ml_linear_regressor(f64[3,1]){coefficients=[0.5,-1.0], targets=2, post_transform=\"SOFTMAX\"}"};
+  op.onnx = {{.type = "LinearRegressor", .since = {1}, .domain = "ai.onnx.ml"}};
+  return op;
+}
+
+}  // namespace isomer::ops

@@ -1,0 +1,218 @@
+// Decision trees: ai.onnx.ml's TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/ml_forest.h"
+#include "ops/records.h"
+
+namespace isomer::ops {
+namespace {
+
+Expected<void> check_features(const ir::OpContext& c, const Forest& f, const Rows& rows) {
+  if (rows.features.is_const() && rows.features.value() < f.features)
+    return c.error(fmt::format("the trees test {} features, rows have {}", f.features, rows.features.value()));
+  return {};
+}
+
+// Calls `row(scores, voted, index)` for every row of input 0.
+template <class Row>
+void for_each_row(const ir::OpContext& c, const Rows& rows, const Forest& f, Aggregate how, const Row& row) {
+  const std::vector<double> x = c.value(0)->to_reals();
+  std::vector<bool> voted;
+  for (int64_t i = 0; i < rows.count.value(); ++i) {
+    std::vector<double> s = f.scores(x.data() + i * rows.features.value(), how, voted);
+    row(s, voted, i);
+  }
+}
+
+std::vector<int64_t> dims_of(const Rows& rows, int64_t columns) { return {rows.count.value(), columns}; }
+
+struct Regressor {
+  Forest forest;
+  Aggregate aggregate = Aggregate::Sum;
+  PostTransform transform = PostTransform::None;
+  std::vector<double> base;
+  Rows rows;
+};
+
+Expected<Regressor> regressor_of(const ir::OpContext& c) {
+  Regressor r;
+  constexpr const char* names[] = {"AVERAGE", "SUM", "MIN", "MAX"};
+  const std::string& how = c.text("aggregate_function");
+  const auto found = std::find(std::begin(names), std::end(names), how);
+  if (found == std::end(names)) return c.error(fmt::format("unknown aggregate_function {}", quoted(how)));
+  r.aggregate = static_cast<Aggregate>(found - std::begin(names));
+  ISOMER_TRY(r.transform, post_transform_of(c));
+  ISOMER_TRY(r.forest, forest_of_lists(c, "target", c.integer("n_targets")));
+  ISOMER_TRY(r.base, reals_or_tensor(c, "base_values"));
+  if (!r.base.empty() && static_cast<int64_t>(r.base.size()) != r.forest.targets)
+    return c.error(fmt::format("{} base values are given for {} targets", r.base.size(), r.forest.targets));
+  return r;
+}
+
+Expected<Regressor> ensemble_of(const ir::OpContext& c) {
+  Regressor r;
+  const int64_t how = c.integer("aggregate_function"), transform = c.integer("post_transform");
+  if (how < 0 || how > 3) return c.error(fmt::format("aggregate_function is {}, expected 0 to 3", how));
+  if (transform < 0 || transform > 4) return c.error(fmt::format("post_transform is {}, expected 0 to 4", transform));
+  r.aggregate = static_cast<Aggregate>(how);
+  r.transform = static_cast<PostTransform>(transform);
+  ISOMER_TRY(r.forest, forest_of_tensors(c));
+  return r;
+}
+
+using Reader = Expected<Regressor> (*)(const ir::OpContext&);
+
+void make_regressor(ir::OpDef& op, Reader read) {
+  const auto checked = [read](const ir::OpContext& c) -> Expected<Regressor> {
+    ISOMER_TRY(Regressor r, read(c));
+    ISOMER_TRY(r.rows, rows_of(c));
+    ISOMER_CHECK_OK(check_features(c, r.forest, r.rows));
+    return r;
+  };
+  op.infer = [checked](const ir::OpContext& c) -> Expected<std::vector<Type>> {
+    ISOMER_TRY(const Regressor r, checked(c));
+    return std::vector<Type>{c.out(0, {r.rows.count, Dim(r.forest.targets)})};
+  };
+  op.kernel = [checked](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
+    ISOMER_TRY(const Regressor r, checked(c));
+    const std::vector<int64_t> dims = dims_of(r.rows, r.forest.targets);
+    const DType dtype = c.out(0, {}).dtype;
+    ISOMER_CHECK_OK(checked_elements(dtype, dims));
+    Tensor y(dtype, dims);
+    for_each_row(c, r.rows, r.forest, r.aggregate, [&](std::vector<double>& s, const std::vector<bool>&, int64_t i) {
+      for (size_t k = 0; k < r.base.size(); ++k) s[k] += r.base[k];
+      apply(r.transform, s);
+      for (size_t k = 0; k < s.size(); ++k) y.set_real(i * r.forest.targets + static_cast<int64_t>(k), s[k]);
+    });
+    return std::vector<Tensor>{y};
+  };
+}
+
+struct Classifier {
+  Forest forest;
+  PostTransform transform = PostTransform::None;
+  std::vector<double> base;
+  std::vector<int64_t> labels;
+  Rows rows;
+  bool one_sided = false;  // two classes, of which the trees vote for one
+  bool positive = true;    // no weight is negative: scores are probabilities
+};
+
+Expected<Classifier> classifier_of(const ir::OpContext& c) {
+  Classifier r;
+  ISOMER_TRY(r.labels, int_labels(c, "classlabels_int64s", "classlabels_strings"));
+  ISOMER_TRY(r.transform, post_transform_of(c));
+  ISOMER_TRY(r.forest, forest_of_lists(c, "class", static_cast<int64_t>(r.labels.size())));
+  ISOMER_TRY(r.base, reals_or_tensor(c, "base_values"));
+  ISOMER_TRY(r.rows, rows_of(c));
+  ISOMER_CHECK_OK(check_features(c, r.forest, r.rows));
+  const auto ids = c.ints("class_ids");
+  r.one_sided = r.labels.size() == 2 && !ids.empty() &&
+                std::all_of(ids.begin(), ids.end(), [&](int64_t id) { return id == ids[0]; });
+  for (const auto& leaf : r.forest.leaves)
+    for (const Forest::Vote& v : leaf) r.positive = r.positive && v.weight >= 0;
+  if (!r.base.empty() && r.base.size() != r.labels.size() && !(r.one_sided && r.base.size() == 1))
+    return c.error(fmt::format("{} base values are given for {} classes", r.base.size(), r.labels.size()));
+  return r;
+}
+
+// Turns the raw scores of a row into its results; the chosen class is returned.
+size_t choose(const Classifier& r, std::vector<double>& s, std::vector<bool> voted) {
+  if (r.one_sided) {
+    double score = s[0] + s[1];  // one of them is 0
+    if (!r.base.empty()) score += r.base.back();
+    s = r.positive ? std::vector<double>{1 - score, score} : std::vector<double>{-score, score};
+    if (!r.positive || r.transform == PostTransform::Probit) apply(r.transform, s);
+    return score > (r.positive ? 0.5 : 0) ? 1 : 0;
+  }
+  for (size_t k = 0; k < r.base.size(); ++k) s[k] += r.base[k];
+  const bool any = !r.base.empty() || std::find(voted.begin(), voted.end(), true) == voted.end();
+  size_t best = s.size();
+  for (size_t k = 0; k < s.size(); ++k)
+    if ((any || voted[k]) && (best == s.size() || s[k] > s[best])) best = k;
+  apply(r.transform, s);
+  return best;
+}
+
+}  // namespace
+
+ir::OpDef op_ml_tree_ensemble() {
+  using enum ir::AttrKind;
+  ir::OpDef op;
+  op.name = "ml_tree_ensemble";
+  op.doc = "Scores of rows of features by decision trees given as tensors.";
+  op.inputs = {{"x", "T", DTypeSet(DType::F32) | DType::F64 | DType::F16}};
+  op.outputs = {{"y", "T"}};
+  op.attrs = {{.name = "aggregate_function", .kind = Int, .standard = ir::AttrValue(int64_t{1})},
+              {.name = "leaf_targetids", .kind = Ints, .required = true},
+              {.name = "leaf_weights", .kind = Tensor, .required = true},
+              {.name = "membership_values", .kind = Tensor},
+              {.name = "n_targets", .kind = Int, .standard = ir::AttrValue(int64_t{1})},
+              {.name = "nodes_falseleafs", .kind = Ints, .required = true},
+              {.name = "nodes_falsenodeids", .kind = Ints, .required = true},
+              {.name = "nodes_featureids", .kind = Ints, .required = true},
+              {.name = "nodes_hitrates", .kind = Tensor},
+              {.name = "nodes_missing_value_tracks_true", .kind = Ints},
+              {.name = "nodes_modes", .kind = Tensor, .required = true},
+              {.name = "nodes_splits", .kind = Tensor, .required = true},
+              {.name = "nodes_trueleafs", .kind = Ints, .required = true},
+              {.name = "nodes_truenodeids", .kind = Ints, .required = true},
+              {.name = "post_transform", .kind = Int, .standard = ir::AttrValue(int64_t{0})},
+              {.name = "tree_roots", .kind = Ints, .required = true}};
+  make_regressor(op, ensemble_of);
+  op.onnx = {{.type = "TreeEnsemble", .since = {5}, .stable = 5, .domain = "ai.onnx.ml"}};
+  return op;
+}
+
+ir::OpDef op_ml_tree_ensemble_regressor() {
+  ir::OpDef op;
+  op.name = "ml_tree_ensemble_regressor";
+  op.doc = "Scores of rows of features by decision trees given as lists.";
+  op.inputs = {{"x", "T", kFeatures}};
+  op.outputs = {{"y", "f32"}};
+  op.attrs = forest_attrs("target");
+  op.attrs.push_back(
+      {.name = "aggregate_function", .kind = ir::AttrKind::String, .standard = ir::AttrValue(std::string("SUM"))});
+  op.attrs.push_back({.name = "n_targets", .kind = ir::AttrKind::Int, .standard = ir::AttrValue(int64_t{1})});
+  make_regressor(op, regressor_of);
+  op.onnx = {{.type = "TreeEnsembleRegressor", .since = {1, 3, 5}, .stable = 3, .domain = "ai.onnx.ml"}};
+  return op;
+}
+
+ir::OpDef op_ml_tree_ensemble_classifier() {
+  ir::OpDef op;
+  op.name = "ml_tree_ensemble_classifier";
+  op.doc = "The class of each row of features and its scores, by decision trees given as lists.";
+  op.inputs = {{"x", "T", kFeatures}};
+  op.outputs = {{"y", "i64"}, {"z", "f32", ir::Arity::Optional}};
+  op.attrs = forest_attrs("class");
+  op.attrs.push_back({.name = "classlabels_int64s", .kind = ir::AttrKind::Ints});
+  op.attrs.push_back({.name = "classlabels_strings", .kind = ir::AttrKind::Strings});
+  op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
+    ISOMER_TRY(const Classifier r, classifier_of(c));
+    std::vector<Type> types = {c.out(0, {r.rows.count}), c.out(1, {r.rows.count, Dim(r.forest.targets)})};
+    types.resize(c.output_count());
+    return types;
+  };
+  op.kernel = [](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
+    ISOMER_TRY(const Classifier r, classifier_of(c));
+    const std::vector<int64_t> dims = dims_of(r.rows, r.forest.targets);
+    ISOMER_CHECK_OK(checked_elements(DType::F32, dims));
+    Tensor y(DType::I64, {r.rows.count.value()}), z(DType::F32, dims);
+    for_each_row(c, r.rows, r.forest, Aggregate::Sum,
+                 [&](std::vector<double>& s, const std::vector<bool>& voted, int64_t i) {
+                   y.set_integer(i, r.labels[choose(r, s, voted)]);
+                   for (size_t k = 0; k < s.size(); ++k)
+                     z.set_real(i * r.forest.targets + static_cast<int64_t>(k), s[k]);
+                 });
+    std::vector<Tensor> out = {y, z};
+    out.resize(c.output_count());
+    return out;
+  };
+  op.onnx = {{.type = "TreeEnsembleClassifier", .since = {1, 3, 5}, .stable = 3, .domain = "ai.onnx.ml"}};
+  return op;
+}
+
+}  // namespace isomer::ops
