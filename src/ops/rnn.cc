@@ -1,0 +1,26 @@
+#include "ops/records.h"
+#include "ops/recurrent.h"
+
+namespace isomer::ops {
+
+ir::OpDef op_rnn() {
+  static const CellKind kind{"rnn", 1, false, {"Tanh"}};
+  ir::OpDef op;
+  op.name = kind.name;
+  op.doc = "Recurrent layer: h' = f(x W + h R + b) over the steps of a sequence.";
+  op.inputs = recurrent_inputs(kind);
+  op.outputs = recurrent_outputs(kind);
+  op.attrs = recurrent_attrs();
+  op.infer = [](const ir::OpContext& c) { return infer_recurrent(c, kind); };
+  op.expand = [](const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+    return expand_recurrent(c, b, in, kind, false,
+                            [](Compose& f, const Direction& d, ir::Value x, const State& s) -> State {
+                              if (!s.h.is_none()) x = f.add(x, f.matmul(s.h, d.recurrent));
+                              return {d.activate(f, 0, x), ir::Value::none()};
+                            });
+  };
+  op.onnx = recurrent_onnx("RNN", {1, 7, 14, 22});
+  return op;
+}
+
+}  // namespace isomer::ops
