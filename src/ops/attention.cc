@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include "ops/attention_core.h"
+#include "ops/records.h"
+
+namespace isomer::ops {
+namespace {
+
+enum Input : size_t { Q, K, V, Mask, PastKey, PastValue };
+
+Expected<void> check(const ir::OpContext& c, bool flat) {
+  for (size_t i : {Q, K, V})
+    if (c.rank(i) != (flat ? 3u : 4u))
+      return c.error(fmt::format("'{}' is {}; Q, K and V must all have rank 3, or all rank 4", c.op().inputs[i].name,
+                                 c.shape(i).to_string()));
+  if (c.has(PastKey) != c.has(PastValue)) return c.error("'past_key' and 'past_value' must be given together");
+  for (size_t i : {PastKey, PastValue})
+    if (c.has(i) && c.rank(i) != 4) return c.error(fmt::format("'{}' must have rank 4", c.op().inputs[i].name));
+  if (flat && (!c.has_attr("q_num_heads") || !c.has_attr("kv_num_heads")))
+    return c.error("inputs of rank 3 need 'q_num_heads' and 'kv_num_heads'");
+  if (c.has(Mask) && (c.rank(Mask) < 1 || c.rank(Mask) > 4)) return c.error("'attn_mask' must have rank 1 to 4");
+  const int64_t mode = c.integer("qk_matmul_output_mode");
+  if (mode < 0 || mode > 3) return c.error(fmt::format("'qk_matmul_output_mode' is {}, expected 0 to 3", mode));
+  return {};
+}
+
+Expected<std::vector<ir::Value>> expand(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  const bool flat = c.rank(Q) == 3;
+  ISOMER_CHECK_OK(check(c, flat));
+  Compose f(b);
+  const auto at = [&](size_t i) { return i < in.size() ? in[i] : ir::Value::none(); };
+  Attention a;
+  a.q = flat ? split_heads(f, c, in[Q], c.integer("q_num_heads")) : in[Q];
+  a.k = append(f, at(PastKey), flat ? split_heads(f, c, in[K], c.integer("kv_num_heads")) : in[K]);
+  a.v = append(f, at(PastValue), flat ? split_heads(f, c, in[V], c.integer("kv_num_heads")) : in[V]);
+  if (c.has(Mask)) (c.dtype(Mask) == DType::Bool ? a.keep : a.bias) = in[Mask];
+  if (c.flag("is_causal"))
+    a.causal_offset = c.has(PastKey) ? extent_scalar(f, in[PastKey], 2) : f.scalar(DType::I64, 0);
+  if (c.has_attr("scale")) a.scale = c.real("scale");
+  a.softcap = c.real("softcap");
+  if (c.has_attr("softmax_precision")) a.softmax_type = c.dtype_attr("softmax_precision");
+  const Attended r = attend(f, c, a);
+  const ir::Value scores[] = {r.scores, r.masked, r.capped, r.probabilities};
+  std::vector<ir::Value> out = {flat && !f.failed() ? merge_heads(f, r.y) : r.y, a.k, a.v,
+                                scores[c.integer("qk_matmul_output_mode")]};
+  out.resize(c.output_count());
+  return f.finish(std::move(out));
+}
+
+}  // namespace
+
+ir::OpDef op_attention() {
+  using enum ir::AttrKind;
+  using enum ir::Arity;
+  ir::OpDef op;
+  op.name = "attention";
+  op.doc = "Scaled dot-product attention, with grouped heads, masks and past keys and values.";
+  op.inputs = {{"q", "T1", kFloats},
+               {"k", "T1", kFloats},
+               {"v", "T2", kFloats},
+               {"attn_mask", "U", kAllTypes, Optional},
+               {"past_key", "T1", kFloats, Optional},
+               {"past_value", "T2", kFloats, Optional}};
+  op.outputs = {{"y", "T1"},
+                {"present_key", "T1", Optional},
+                {"present_value", "T2", Optional},
+                {"qk_matmul_output", "T1", Optional}};
+  op.attrs = {{.name = "is_causal", .kind = Int, .standard = ir::AttrValue(int64_t{0})},
+              {.name = "kv_num_heads", .kind = Int},
+              {.name = "q_num_heads", .kind = Int},
+              {.name = "qk_matmul_output_mode", .kind = Int, .standard = ir::AttrValue(int64_t{0})},
+              {.name = "scale", .kind = Real},
+              {.name = "softcap", .kind = Real, .standard = ir::AttrValue(0.0)},
+              {.name = "softmax_precision", .kind = DType}};
+  op.expand = expand;
+  op.samples = {"attention(f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,6])",
+                "attention(f32[1,4,3,2], f32[1,2,3,2], f32[1,2,3,2]){is_causal=1, softcap=2.0}",
+                "attention(f32[2,3,8], f32[2,3,4], f32[2,3,4]){q_num_heads=2, kv_num_heads=1, scale=0.5}"};
+  op.onnx = {{.type = "Attention", .since = {23}, .stable = 23}};
+  return op;
+}
+
+}  // namespace isomer::ops
