@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "ops/attention_core.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

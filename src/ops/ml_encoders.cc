@@ -7,7 +7,7 @@
 
 #include "ir/graph.h"
 #include "ops/ml_scores.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/arithmetic.h"
 #include "ops/ml_scores.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

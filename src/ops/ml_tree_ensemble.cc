@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ops/ml_forest.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/records.h"
+#include "ir/op.h"
 #include "ops/recurrent.h"
 
 namespace isomer::ops {
