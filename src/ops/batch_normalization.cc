@@ -125,7 +125,7 @@ ir::OpDef op_batch_normalization() {
   op.compute = normalise;
   op.samples = {"batch_normalization(f32[2,3,4], f32[3], f32[3], f32[3], f32[3] [0.5,1,2])",
                 "batch_normalization(f32[2,3], f32[3], f32[3], f32[3], f32[3] [0.5,1,2]){epsilon=0.01}",
-                "batch_normalization(f32[2,3,4], f32[3], f32[3], f32[3], f32[3]){training_mode=1}"};
+                "batch_normalization(f32[2,3,4], f32[3], f32[3], f32[3], f32[3]){training_mode=1} -> 3"};
   op.onnx = {{.type = "BatchNormalization",
               .since = {1, 6, 7, 9, 14, 15},
               .stable = 14,

@@ -77,7 +77,7 @@ ir::OpDef op_dropout() {
     return b.finish({y, b.map("mask", DType::Bool, in[0].dims(), [](auto) { return te::truth(true); })});
   };
   op.laws = {"dropout(?x) == ?x"};
-  op.samples = {"dropout(f32[2,3])", "dropout(f32[2,3], f32[] 0.25)", "dropout(f32[3], f32[] 0, bool[] 1)"};
+  op.samples = {"dropout(f32[2,3])", "dropout(f32[2,3], f32[] 0.25)", "dropout(f32[3], f32[] 0, bool[] true) -> 2"};
   op.onnx = {{.type = "Dropout", .since = {1, 6, 7, 10, 12, 13, 22}, .stable = 12, .import = import_dropout}};
   return op;
 }

@@ -163,7 +163,7 @@ ir::OpDef op_layer_normalization() {
   op.attrs = {{"axis", ir::AttrKind::Int, int64_t{-1}}, epsilon(), stash_type()};
   op.compute = layer_program;
   op.samples = {"layer_normalization(f32[2,3], f32[3])", "layer_normalization(f32[2,3,4], f32[3,4], f32[3,4]){axis=1}",
-                "layer_normalization(f32[2,3], f32[2,3], f32[3]){axis=0,epsilon=0.1}"};
+                "layer_normalization(f32[2,3], f32[2,3], f32[3]){axis=0,epsilon=0.1} -> 3"};
   op.onnx = {{.type = "LayerNormalization", .since = {17}, .stable = 17}};
   return op;
 }

@@ -125,7 +125,7 @@ ir::OpDef op_softmax_cross_entropy_loss() {
     return b.finish({loss, b.map("log_prob", c.dtype(0), p.dims(),
                                  [&](auto i) { return cast(c.dtype(0), p.at({i.begin(), i.end()})); })});
   };
-  op.samples = {"softmax_cross_entropy_loss(f32[3,4], i64[3] in 0..4)",
+  op.samples = {"softmax_cross_entropy_loss(f32[3,4], i64[3] in 0..4) -> 2",
                 "softmax_cross_entropy_loss(f32[3,4,2], i64[3,2] in 0..4, f32[4]){reduction=\"none\"}",
                 "softmax_cross_entropy_loss(f32[3,4], i32[3] in 0..4){ignore_index=1,reduction=\"sum\"}"};
   op.onnx = {{.type = "SoftmaxCrossEntropyLoss", .since = {12, 13}, .stable = 12}};
