@@ -38,14 +38,22 @@ Expected<zoo::Options> parse_zoo_options(const std::string& text) {
     const auto value = equals == std::string::npos ? std::nullopt : number(item.substr(equals + 1));
     if (!value || *value < 0)
       return Diagnostic("E-zoo-option", fmt::format("expected KEY=NUMBER in zoo options, found {}", quoted(item)));
-    if (key == "batch") o.batch = *value;
-    else if (key == "image") o.image = *value;
-    else if (key == "sequence") o.sequence = *value;
-    else if (key == "layers") o.layers = *value;
-    else if (key == "seed") o.seed = static_cast<uint64_t>(*value);
-    else if (key == "fused_norms") o.fused_norms = *value != 0;
+    if (key == "batch")
+      o.batch = *value;
+    else if (key == "image")
+      o.image = *value;
+    else if (key == "sequence")
+      o.sequence = *value;
+    else if (key == "layers")
+      o.layers = *value;
+    else if (key == "seed")
+      o.seed = static_cast<uint64_t>(*value);
+    else if (key == "fused_norms")
+      o.fused_norms = *value != 0;
     else
-      return Diagnostic("E-zoo-option", fmt::format("expected batch, image, sequence, layers, fused_norms or seed, found {}", quoted(key)));
+      return Diagnostic(
+          "E-zoo-option",
+          fmt::format("expected batch, image, sequence, layers, fused_norms or seed, found {}", quoted(key)));
   }
   return o;
 }
@@ -75,7 +83,8 @@ Expected<void> save_model(const ir::Graph& graph, const std::string& path) {
 Expected<std::pair<std::string, std::vector<int64_t>>> parse_shape(const std::string& text) {
   const size_t colon = text.rfind(':');
   const auto wrong = [&] {
-    return Diagnostic("E-shape-option", fmt::format("expected a shape such as name:1x3x224x224, found {}", quoted(text)));
+    return Diagnostic("E-shape-option",
+                      fmt::format("expected a shape such as name:1x3x224x224, found {}", quoted(text)));
   };
   if (colon == std::string::npos || colon == 0) return wrong();
   std::string dims = text.substr(colon + 1);
@@ -109,8 +118,8 @@ Expected<Type> bound_type(const ir::Node& input, const Bindings& b) {
     for (size_t i = 0; fits && t.shape.has_rank() && i < wanted.rank(); ++i)
       fits = !t.shape[i].is_const() || t.shape[i] == wanted[i];
     if (!fits)
-      return Diagnostic("E-shape-option", fmt::format("input {} is declared {}, the shape given is {}", quoted(input.names[0]),
-                                                      t.to_string(), wanted.to_string()));
+      return Diagnostic("E-shape-option", fmt::format("input {} is declared {}, the shape given is {}",
+                                                      quoted(input.names[0]), t.to_string(), wanted.to_string()));
     t.shape = wanted;
   }
   if (!t.shape.has_rank()) return t;
@@ -132,7 +141,8 @@ Expected<void> check_names(const ir::Graph& g, const Bindings& b) {
       known |= n.names[0] == name;
       all += (all.empty() ? "" : ", ") + quoted(n.names[0]);
     }
-    if (!known) return Diagnostic("E-input-name", fmt::format("the model has no input {}; it has {}", quoted(name), all));
+    if (!known)
+      return Diagnostic("E-input-name", fmt::format("the model has no input {}; it has {}", quoted(name), all));
   }
   std::vector<std::string> symbols;
   for (const ir::Node& n : g.inputs())
@@ -141,7 +151,8 @@ Expected<void> check_names(const ir::Graph& g, const Bindings& b) {
     if (std::find(symbols.begin(), symbols.end(), name) == symbols.end()) {
       std::string all;
       for (const std::string& s : symbols) all += (all.empty() ? "" : ", ") + quoted(s);
-      return Diagnostic("E-dim-name", fmt::format("the model has no dynamic dimension {}; it has {}", quoted(name), all.empty() ? "none" : all));
+      return Diagnostic("E-dim-name", fmt::format("the model has no dynamic dimension {}; it has {}", quoted(name),
+                                                  all.empty() ? "none" : all));
     }
   return {};
 }

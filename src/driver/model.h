@@ -27,8 +27,8 @@ Expected<zoo::Options> parse_zoo_options(const std::string& text);
 
 // The graph with input symbols replaced by numbers and input shapes by the given ones; types are inferred anew.
 struct Bindings {
-  std::map<std::string, int64_t> dims;                      // --dim batch=4
-  std::map<std::string, std::vector<int64_t>> shapes;       // --shape x:1x3x224x224
+  std::map<std::string, int64_t> dims;                 // --dim batch=4
+  std::map<std::string, std::vector<int64_t>> shapes;  // --shape x:1x3x224x224
 };
 Expected<ir::Graph> bind(const ir::Graph& graph, const Bindings& bindings);
 

@@ -118,8 +118,9 @@ void add_graph(const ir::Graph& g, Summary& s, int depth) {
       const auto* type = n.attrs.get<std::string>("op_type");
       if (type) label = domain && !domain->empty() ? *domain + "::" + *type : *type;
       const bool known = type && ops::table().find_onnx(domain ? *domain : "", *type).has_value();
-      s.unsupported.push_back({n.label.empty() ? n.names[0] : n.label, label,
-                               known ? "one of its values has a type Isomer does not compute with" : "Isomer has no such operator"});
+      s.unsupported.push_back(
+          {n.label.empty() ? n.names[0] : n.label, label,
+           known ? "one of its values has a type Isomer does not compute with" : "Isomer has no such operator"});
     }
     ++s.operators[label];
     for (const auto& [key, value] : n.attrs)

@@ -12,15 +12,15 @@
 namespace isomer::driver {
 
 struct Unsupported {
-  std::string node;      // label, or the name of its first result
-  std::string op;        // the operator as the file wrote it
+  std::string node;  // label, or the name of its first result
+  std::string op;    // the operator as the file wrote it
   std::string reason;
 };
 
 struct Summary {
   std::map<std::string, int64_t> operators;  // by name, bodies of control flow included
   int64_t constants = 0;
-  int64_t parameters = 0;       // elements of constants
+  int64_t parameters = 0;  // elements of constants
   int64_t parameter_bytes = 0;
   // Multiply-accumulates of contractions; absent when a dynamic dimension leaves them open.
   std::optional<int64_t> macs = 0;

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "ops/attention_core.h"
 #include "ir/op.h"
+#include "ops/attention_core.h"
 
 namespace isomer::ops {
 namespace {

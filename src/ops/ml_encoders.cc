@@ -6,8 +6,8 @@
 #include <map>
 
 #include "ir/graph.h"
-#include "ops/ml_scores.h"
 #include "ir/op.h"
+#include "ops/ml_scores.h"
 
 namespace isomer::ops {
 namespace {

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "ir/graph.h"
+#include "ir/op.h"
 #include "ops/elementwise.h"
 #include "ops/ml_scores.h"
-#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "ops/ml_scores.h"
 #include "ir/op.h"
+#include "ops/ml_scores.h"
 
 namespace isomer::ops {
 namespace {

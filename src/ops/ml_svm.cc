@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/arithmetic.h"
-#include "ops/ml_scores.h"
 #include "ir/op.h"
+#include "ops/ml_scores.h"
 
 namespace isomer::ops {
 namespace {

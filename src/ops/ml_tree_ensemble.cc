@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "ops/ml_forest.h"
 #include "ir/op.h"
+#include "ops/ml_forest.h"
 
 namespace isomer::ops {
 namespace {

@@ -1,8 +1,8 @@
 // com.microsoft's Attention, MultiHeadAttention and GroupQueryAttention.
 #include <fmt/format.h>
 
-#include "ops/attention_core.h"
 #include "ir/op.h"
+#include "ops/attention_core.h"
 
 namespace isomer::ops {
 namespace {

@@ -1,8 +1,8 @@
 // Rotary position embeddings: ONNX's and com.microsoft's.
 #include <fmt/format.h>
 
-#include "ops/attention_core.h"
 #include "ir/op.h"
+#include "ops/attention_core.h"
 
 namespace isomer::ops {
 namespace {

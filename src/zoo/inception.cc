@@ -13,7 +13,8 @@ struct Unit {
 };
 
 Value unit(Net& net, Value x, const Unit& u) {
-  const std::vector<int64_t> pad = u.valid ? std::vector<int64_t>{0, 0} : std::vector<int64_t>{u.height / 2, u.width / 2};
+  const std::vector<int64_t> pad =
+      u.valid ? std::vector<int64_t>{0, 0} : std::vector<int64_t>{u.height / 2, u.width / 2};
   return net.conv_bn_relu(x, {.out = u.out, .kernel = {u.height, u.width}, .stride = {u.stride, u.stride}, .pad = pad});
 }
 
@@ -39,10 +40,10 @@ Value block_b(Net& net, Value x) {
 }
 
 Value block_c(Net& net, Value x, int64_t inner) {
-  return net.concat({unit(net, x, {192, 1, 1}), chain(net, x, {{inner, 1, 1}, {inner, 1, 7}, {192, 7, 1}}),
-                     chain(net, x, {{inner, 1, 1}, {inner, 7, 1}, {inner, 1, 7}, {inner, 7, 1}, {192, 1, 7}}),
-                     pooled(net, x, 192)},
-                    1);
+  return net.concat(
+      {unit(net, x, {192, 1, 1}), chain(net, x, {{inner, 1, 1}, {inner, 1, 7}, {192, 7, 1}}),
+       chain(net, x, {{inner, 1, 1}, {inner, 7, 1}, {inner, 1, 7}, {inner, 7, 1}, {192, 1, 7}}), pooled(net, x, 192)},
+      1);
 }
 
 Value block_d(Net& net, Value x) {

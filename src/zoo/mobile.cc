@@ -22,11 +22,14 @@ Value squeeze_excite(Net& net, Value x, int64_t inner) {
 }
 
 // Expand, depthwise, optional excitation, project; a shortcut where the shapes agree.
-Value inverted_residual(Net& net, Value x, const Stage& s, int64_t stride, Value (*activation)(Net&, Value), bool excite) {
+Value inverted_residual(Net& net, Value x, const Stage& s, int64_t stride, Value (*activation)(Net&, Value),
+                        bool excite) {
   const int64_t in = net.dim(x, 1), wide = in * s.expand;
   Value y = x;
   if (s.expand != 1) y = activation(net, net.conv_bn(y, {.out = wide, .kernel = {1}}));
-  y = activation(net, net.conv_bn(y, {.out = wide, .kernel = {s.kernel}, .stride = {stride}, .pad = {s.kernel / 2}, .groups = wide}));
+  y = activation(
+      net,
+      net.conv_bn(y, {.out = wide, .kernel = {s.kernel}, .stride = {stride}, .pad = {s.kernel / 2}, .groups = wide}));
   if (excite) y = squeeze_excite(net, y, in / 4);
   y = net.conv_bn(y, {.out = s.out, .kernel = {1}});
   return stride == 1 && in == s.out ? net.add(y, x) : y;

@@ -12,16 +12,20 @@ Value squeeze(Net& net, Value x, int64_t out) { return net.conv_bn(net.relu(x), 
 Value fit(Net& net, Value current, Value x) {
   const int64_t stride = net.dim(x, 2) == net.dim(current, 2) ? 1 : 2;
   const int64_t kernel = stride == 1 ? 1 : 3;
-  return net.conv_bn(net.relu(x), {.out = net.dim(current, 1), .kernel = {kernel}, .stride = {stride}, .pad = {kernel / 2}});
+  return net.conv_bn(net.relu(x),
+                     {.out = net.dim(current, 1), .kernel = {kernel}, .stride = {stride}, .pad = {kernel / 2}});
 }
 
 Value separable(Net& net, Value x, int64_t kernel, int64_t stride = 1) {
   const int64_t channels = net.dim(x, 1);
-  const Value depthwise = net.conv(net.relu(x), {.out = channels, .kernel = {kernel}, .stride = {stride}, .pad = {kernel / 2}, .groups = channels});
+  const Value depthwise = net.conv(
+      net.relu(x), {.out = channels, .kernel = {kernel}, .stride = {stride}, .pad = {kernel / 2}, .groups = channels});
   return net.conv_bn(depthwise, {.out = channels, .kernel = {1}});
 }
 
-Value average(Net& net, Value x, int64_t stride = 1) { return net.average_pool(x, {.kernel = 3, .stride = stride, .pad = 1}); }
+Value average(Net& net, Value x, int64_t stride = 1) {
+  return net.average_pool(x, {.kernel = 3, .stride = stride, .pad = 1});
+}
 Value maximum(Net& net, Value x) { return net.max_pool(x, {.kernel = 3, .stride = 2, .pad = 1}); }
 
 Value normal_cell(Net& net, Value before, Value x, int64_t out) {

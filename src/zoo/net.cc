@@ -33,7 +33,8 @@ Value Net::input(const std::string& name, DType dtype, std::vector<int64_t> dims
 std::vector<Value> Net::calls(const std::string& op, std::vector<Value> inputs, ir::Attrs attrs, size_t outputs) {
   if (error_) return std::vector<Value>(outputs);
   const std::string label = fmt::format("{}_{}", path(op), serial_++);
-  auto r = builder_.add(op, std::move(inputs), std::move(attrs), {.names = {}, .label = label, .origin = {label}}, outputs);
+  auto r =
+      builder_.add(op, std::move(inputs), std::move(attrs), {.names = {}, .label = label, .origin = {label}}, outputs);
   if (r.ok()) return *std::move(r);
   error_ = r.error();
   return std::vector<Value>(outputs);
@@ -56,7 +57,9 @@ Value Net::weight(const std::string& name, std::vector<int64_t> dims, double spr
   return builder_.constant(std::move(t), path(name) + fmt::format("_{}", serial_++));
 }
 
-Value Net::ints(const std::vector<int64_t>& values) { return error_ ? Value{} : builder_.constant(Tensor::ints(values)); }
+Value Net::ints(const std::vector<int64_t>& values) {
+  return error_ ? Value{} : builder_.constant(Tensor::ints(values));
+}
 Value Net::scalar(double value) { return error_ ? Value{} : builder_.constant(Tensor::scalar(DType::F32, value)); }
 
 int64_t Net::dim(Value v, size_t axis) const {
@@ -90,7 +93,8 @@ Value Net::conv(Value x, const Conv& c) {
 Value Net::batch_norm(Value x) {
   const int64_t channels = dim(x, 1);
   const Value scale = weight("bn.weight", {channels}, 0.2, 0.8), shift = weight("bn.bias", {channels}, 0.1);
-  const Value mean = weight("bn.running_mean", {channels}, 0.1), variance = weight("bn.running_var", {channels}, 0.3, 1.0);
+  const Value mean = weight("bn.running_mean", {channels}, 0.1),
+              variance = weight("bn.running_var", {channels}, 0.3, 1.0);
   return call("batch_normalization", {x, scale, shift, mean, variance}, {{"epsilon", 1e-5}, {"momentum", 0.9}});
 }
 

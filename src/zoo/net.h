@@ -58,8 +58,8 @@ class Net {
   Value max_pool(Value x, const Pool& p) { return pool("max_pool", x, p); }
   Value average_pool(Value x, const Pool& p) { return pool("average_pool", x, p); }
   Value global_average(Value x) { return call("global_average_pool", {x}); }
-  Value classifier(Value x, int64_t classes);      // global average, flatten, fully connected
-  Value fully_connected(Value x, int64_t out);     // on [rows, features]
+  Value classifier(Value x, int64_t classes);            // global average, flatten, fully connected
+  Value fully_connected(Value x, int64_t out);           // on [rows, features]
   Value linear(Value x, int64_t out, bool bias = true);  // on [..., features], as matmul and add
   Value reshape(Value x, const std::vector<int64_t>& dims) { return call("reshape", {x, ints(dims)}); }
   Value transpose(Value x, const std::vector<int64_t>& perm) { return call("transpose", {x}, {{"perm", perm}}); }

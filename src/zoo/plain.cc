@@ -11,8 +11,9 @@ Value vgg_features(Net& net, Value x, std::initializer_list<int64_t> widths, int
   int64_t index = 0;
   for (int64_t w : widths) {
     net.scope(fmt::format("features.{}", index++));
-    x = w == 0 ? net.max_pool(x, {.kernel = 2, .stride = 2})
-               : net.relu(net.conv(x, {.out = w, .kernel = {3}, .pad = {dilation}, .dilation = dilation, .bias = true}));
+    x = w == 0
+            ? net.max_pool(x, {.kernel = 2, .stride = 2})
+            : net.relu(net.conv(x, {.out = w, .kernel = {3}, .pad = {dilation}, .dilation = dilation, .bias = true}));
   }
   return x;
 }
@@ -36,13 +37,16 @@ void tiny(Net& net) {
   x = net.relu(net.add(net.conv_bn(y, {.out = 16, .kernel = {3}, .pad = {1}}), x));
   x = net.max_pool(x, {.kernel = 2, .stride = 2});
   net.scope("branches");
-  x = net.concat({net.conv_bn_relu(x, {.out = 16, .kernel = {1}}), net.conv_bn_relu(x, {.out = 16, .kernel = {3}, .pad = {1}})}, 1);
+  x = net.concat(
+      {net.conv_bn_relu(x, {.out = 16, .kernel = {1}}), net.conv_bn_relu(x, {.out = 16, .kernel = {3}, .pad = {1}})},
+      1);
   net.scope("fc");
   net.output("output", net.call("softmax", {net.classifier(x, 10)}, {{"axis", int64_t{-1}}}));
 }
 
 void vgg16(Net& net) {
-  Value x = vgg_features(net, image_input(net), {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0});
+  Value x = vgg_features(net, image_input(net),
+                         {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0});
   x = net.call("flatten", {x}, {{"axis", int64_t{1}}});
   for (int64_t width : {4096, 4096}) {
     net.scope(fmt::format("classifier.{}", width));
@@ -64,8 +68,8 @@ void squeezenet1_1(Net& net) {
     int64_t squeeze, expand;
     bool pool_before;
   };
-  static constexpr Fire kFires[] = {{16, 64, true},   {16, 64, false},  {32, 128, true},  {32, 128, false},
-                                    {48, 192, true},  {48, 192, false}, {64, 256, false}, {64, 256, false}};
+  static constexpr Fire kFires[] = {{16, 64, true},  {16, 64, false},  {32, 128, true},  {32, 128, false},
+                                    {48, 192, true}, {48, 192, false}, {64, 256, false}, {64, 256, false}};
   Value x = image_input(net);
   net.scope("features.0");
   x = net.relu(net.conv(x, {.out = 64, .kernel = {3}, .stride = {2}, .bias = true}));
@@ -98,7 +102,8 @@ void densenet121(Net& net) {
     x = net.concat(parts, 1);
     net.scope(fmt::format("transition{}", block + 1));
     x = net.relu(net.batch_norm(x));
-    if (block < 3) x = net.average_pool(net.conv(x, {.out = net.dim(x, 1) / 2, .kernel = {1}}), {.kernel = 2, .stride = 2});
+    if (block < 3)
+      x = net.average_pool(net.conv(x, {.out = net.dim(x, 1) / 2, .kernel = {1}}), {.kernel = 2, .stride = 2});
   }
   net.scope("classifier");
   net.output("output", net.classifier(x, 1000));

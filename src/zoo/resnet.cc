@@ -92,7 +92,8 @@ void ssd_resnet50(Net& net) {
   struct Extra {
     int64_t inner, out, stride, pad;
   };
-  static constexpr Extra kExtras[] = {{256, 512, 2, 1}, {256, 512, 2, 1}, {128, 256, 2, 1}, {128, 256, 1, 0}, {128, 256, 1, 0}};
+  static constexpr Extra kExtras[] = {
+      {256, 512, 2, 1}, {256, 512, 2, 1}, {128, 256, 2, 1}, {128, 256, 1, 0}, {128, 256, 1, 0}};
   static constexpr int64_t kBoxes[] = {4, 6, 6, 6, 4, 4};
   constexpr int64_t kLabels = 81;
   std::vector<Value> maps = {resnet50_body(net, image_input(net), 3, 1)};

@@ -111,14 +111,16 @@ void vit_b_16(Net& net) {
   x = net.conv(x, {.out = kWidth, .kernel = {16}, .stride = {16}, .bias = true});
   const int64_t patches = net.dim(x, 2) * net.dim(x, 3);
   x = net.transpose(net.reshape(x, {o.batch, kWidth, patches}), {0, 2, 1});
-  const Value token = net.call("expand", {net.weight("class_token", {1, 1, kWidth}, 0.02), net.ints({o.batch, 1, kWidth})});
+  const Value token =
+      net.call("expand", {net.weight("class_token", {1, 1, kWidth}, 0.02), net.ints({o.batch, 1, kWidth})});
   x = net.add(net.concat({token, x}, 1), net.weight("position", {1, patches + 1, kWidth}, 0.02));
   for (int64_t i = 0; i < o.layers; ++i) {
     net.scope(fmt::format("encoder.layer.{}", i));
     x = pre_norm_block(net, x, Value::none(), 1e-6, gelu_erf);
   }
   net.scope("head");
-  const Value first = net.call("gather", {net.layer_norm(x, 1e-6), net.call("squeeze", {net.ints({0})})}, {{"axis", int64_t{1}}});
+  const Value first =
+      net.call("gather", {net.layer_norm(x, 1e-6), net.call("squeeze", {net.ints({0})})}, {{"axis", int64_t{1}}});
   net.output("output", net.fully_connected(first, 1000));
 }
 

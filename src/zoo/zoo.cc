@@ -61,7 +61,8 @@ Expected<ir::Graph> build(std::string_view name, const ir::OpTable& table, const
   if (it == rows().end()) {
     std::string known;
     for (const Row& r : rows()) known += (known.empty() ? "" : ", ") + r.network.name;
-    return Diagnostic("E-zoo-name", fmt::format("there is no network {} in the zoo; there are {}", quoted(name), known));
+    return Diagnostic("E-zoo-name",
+                      fmt::format("there is no network {} in the zoo; there are {}", quoted(name), known));
   }
   ISOMER_CHECK_OK(in_bounds("a batch", given.batch, 65536));
   ISOMER_CHECK_OK(in_bounds("an image size", given.image, 16384));

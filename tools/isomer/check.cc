@@ -26,7 +26,8 @@ Action declare_check(CLI::App& app) {
       a.text = fmt::format("{} is well formed; Isomer runs all of its {} nodes\n", printable(*spec),
                            model.graph.nodes().size() - model.graph.input_count());
     } else {
-      a.text += fmt::format("{} is well formed, but {} of its nodes cannot be run\n", printable(*spec), s.unsupported.size());
+      a.text +=
+          fmt::format("{} is well formed, but {} of its nodes cannot be run\n", printable(*spec), s.unsupported.size());
       a.exit_code = 1;
     }
     return a;

@@ -31,9 +31,15 @@ Answer report(const std::vector<Pair>& pairs, const Options& o) {
   for (const Pair& p : pairs) {
     const Comparison c = isomer::compare(p.found, p.expected, {.absolute = o.atol, .relative = o.rtol});
     const std::string verdict = c.ok() ? "agrees" : c.to_string();
-    a.text += fmt::format("{:<24}{:<24}{:>14.3g}{:>14.3g}  {}\n", printable(p.name), p.found.type().to_string(), c.max_abs_error, c.max_rel_error, verdict);
-    a.json["outputs"].push_back({{"name", p.name}, {"type", p.found.type().to_string()}, {"equal", c.ok()}, {"max_abs_error", c.max_abs_error},
-                                 {"max_rel_error", c.max_rel_error}, {"mismatches", c.mismatches}, {"verdict", verdict}});
+    a.text += fmt::format("{:<24}{:<24}{:>14.3g}{:>14.3g}  {}\n", printable(p.name), p.found.type().to_string(),
+                          c.max_abs_error, c.max_rel_error, verdict);
+    a.json["outputs"].push_back({{"name", p.name},
+                                 {"type", p.found.type().to_string()},
+                                 {"equal", c.ok()},
+                                 {"max_abs_error", c.max_abs_error},
+                                 {"max_rel_error", c.max_rel_error},
+                                 {"mismatches", c.mismatches},
+                                 {"verdict", verdict}});
     if (!c.ok()) a.exit_code = 1;
   }
   a.json["equal"] = a.exit_code == 0;
@@ -52,9 +58,11 @@ Expected<std::vector<Pair>> against_data(const driver::Model& model, const Optio
   }
   ISOMER_TRY(const std::vector<Tensor> outputs, interp::run(model.graph, ops::table(), inputs, interp_options(o.run)));
   if (outputs.size() != set.outputs.size())
-    return Diagnostic("E-data-set", fmt::format("the model has {} outputs, the data set {}", outputs.size(), set.outputs.size()));
+    return Diagnostic("E-data-set",
+                      fmt::format("the model has {} outputs, the data set {}", outputs.size(), set.outputs.size()));
   std::vector<Pair> pairs;
-  for (size_t i = 0; i < outputs.size(); ++i) pairs.push_back({model.graph.outputs()[i].name, set.outputs[i], outputs[i]});
+  for (size_t i = 0; i < outputs.size(); ++i)
+    pairs.push_back({model.graph.outputs()[i].name, set.outputs[i], outputs[i]});
   return pairs;
 }
 
@@ -68,7 +76,9 @@ Expected<std::vector<size_t>> match(const Items& a, const Items& b, NameOf name,
     for (size_t k = 0; k < b.size(); ++k)
       if (name(a[i]) == name(b[k])) found.push_back(k);
   if (found.size() == a.size()) return found;
-  if (!found.empty()) return Diagnostic("E-interface", fmt::format("only {} of {} {} have the same names in both models", found.size(), a.size(), what));
+  if (!found.empty())
+    return Diagnostic("E-interface",
+                      fmt::format("only {} of {} {} have the same names in both models", found.size(), a.size(), what));
   for (size_t i = 0; i < a.size(); ++i) found.push_back(i);
   return found;
 }
@@ -80,15 +90,18 @@ Expected<std::vector<Pair>> against_model(const driver::Model& model, const Opti
   const auto input_name = [](const ir::Node& n) { return n.names[0]; };
   const auto output_name = [](const ir::Output& x) { return x.name; };
   ISOMER_TRY(const std::vector<size_t> in, match(model.graph.inputs(), other.graph.inputs(), input_name, "inputs"));
-  ISOMER_TRY(const std::vector<size_t> out, match(model.graph.outputs(), other.graph.outputs(), output_name, "outputs"));
+  ISOMER_TRY(const std::vector<size_t> out,
+             match(model.graph.outputs(), other.graph.outputs(), output_name, "outputs"));
   ISOMER_TRY(const driver::InputOptions options, input_options(o.run));
   ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, options));
   std::vector<Tensor> other_inputs(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) other_inputs[in[i]] = inputs[i];
   ISOMER_TRY(const std::vector<Tensor> expected, interp::run(model.graph, ops::table(), inputs, interp_options(o.run)));
-  ISOMER_TRY(const std::vector<Tensor> found, interp::run(other.graph, ops::table(), other_inputs, interp_options(o.run)));
+  ISOMER_TRY(const std::vector<Tensor> found,
+             interp::run(other.graph, ops::table(), other_inputs, interp_options(o.run)));
   std::vector<Pair> pairs;
-  for (size_t i = 0; i < expected.size(); ++i) pairs.push_back({model.graph.outputs()[i].name, expected[i], found[out[i]]});
+  for (size_t i = 0; i < expected.size(); ++i)
+    pairs.push_back({model.graph.outputs()[i].name, expected[i], found[out[i]]});
   return pairs;
 }
 
@@ -104,7 +117,8 @@ Action declare_compare(CLI::App& app) {
   app.add_option("--rtol", o->rtol, "Relative tolerance")->capture_default_str();
   app.add_option("--atol", o->atol, "Absolute tolerance")->capture_default_str();
   return [o]() -> Expected<Answer> {
-    if (o->other.empty() == o->data.empty()) return Diagnostic("E-usage", "expected either a second model or --data FOLDER");
+    if (o->other.empty() == o->data.empty())
+      return Diagnostic("E-usage", "expected either a second model or --data FOLDER");
     if (!(o->rtol >= 0) || !(o->atol >= 0)) return Diagnostic("E-usage", "expected tolerances of at least 0");
     ISOMER_TRY(const driver::Model model, load(o->model));
     ISOMER_TRY(const std::vector<Pair> pairs, o->data.empty() ? against_model(model, *o) : against_data(model, *o));

@@ -30,22 +30,22 @@ std::string bash(const std::vector<Entry>& all) {
     cases += fmt::format("    {}) words=\"{}\" ;;\n", e.name, fmt::join(e.flags, " "));
   }
   return fmt::format(
-      "_isomer() {{\n  local words current=\"${{COMP_WORDS[COMP_CWORD]}}\"\n  case \"${{COMP_WORDS[1]}}\" in\n{}    *) words=\"{} --help --version\" ;;\n  esac\n"
+      "_isomer() {{\n  local words current=\"${{COMP_WORDS[COMP_CWORD]}}\"\n  case \"${{COMP_WORDS[1]}}\" in\n{}    *) "
+      "words=\"{} --help --version\" ;;\n  esac\n"
       "  if [[ $COMP_CWORD -eq 1 ]]; then words=\"{} --help --version\"; fi\n"
       "  if [[ $COMP_CWORD -gt 1 && $current != -* ]]; then COMPREPLY=($(compgen -f -- \"$current\"));\n"
       "  else COMPREPLY=($(compgen -W \"$words\" -- \"$current\")); fi\n}}\ncomplete -o filenames -F _isomer isomer\n",
       cases, names, names);
 }
 
-std::string zsh(const std::vector<Entry>& all) {
-  return "autoload -U +X bashcompinit && bashcompinit\n" + bash(all);
-}
+std::string zsh(const std::vector<Entry>& all) { return "autoload -U +X bashcompinit && bashcompinit\n" + bash(all); }
 
 std::string fish(const std::vector<Entry>& all) {
   std::string out;
   for (const Entry& e : all) {
     out += fmt::format("complete -c isomer -n __fish_use_subcommand -a {} -d \"{}\"\n", e.name, e.summary);
-    for (const std::string& f : e.flags) out += fmt::format("complete -c isomer -n \"__fish_seen_subcommand_from {}\" -l {}\n", e.name, f.substr(2));
+    for (const std::string& f : e.flags)
+      out += fmt::format("complete -c isomer -n \"__fish_seen_subcommand_from {}\" -l {}\n", e.name, f.substr(2));
   }
   return out;
 }

@@ -17,7 +17,8 @@ Action declare_convert(CLI::App& app) {
     print_warnings(model.warnings);
     ISOMER_CHECK_OK(driver::save_model(model.graph, o->out));
     Answer a;
-    a.text = fmt::format("wrote {} ({} nodes)\n", printable(o->out), model.graph.nodes().size() - model.graph.input_count());
+    a.text =
+        fmt::format("wrote {} ({} nodes)\n", printable(o->out), model.graph.nodes().size() - model.graph.input_count());
     a.json = {{"in", o->in}, {"out", o->out}, {"nodes", model.graph.nodes().size() - model.graph.input_count()}};
     return a;
   };

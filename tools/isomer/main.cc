@@ -43,7 +43,8 @@ const std::vector<Command>& commands() {
        "  isomer ops\n"
        "  isomer ops conv\n",
        declare_ops},
-      {"completion", "Print a completion script for bash, zsh or fish", "  source <(isomer completion bash)\n", declare_completion},
+      {"completion", "Print a completion script for bash, zsh or fish", "  source <(isomer completion bash)\n",
+       declare_completion},
   };
   return all;
 }
@@ -55,8 +56,9 @@ void print_warnings(const std::vector<std::string>& warnings) {
 namespace {
 
 std::string version_text() {
-  std::string out = fmt::format("isomer {} ({})\n  built with {} for {}, {}\n  features: {}", build_info::version, build_info::commit,
-                                build_info::compiler, build_info::platform, build_info::build_type, fmt::join(build_info::features, " "));
+  std::string out = fmt::format("isomer {} ({})\n  built with {} for {}, {}\n  features: {}", build_info::version,
+                                build_info::commit, build_info::compiler, build_info::platform, build_info::build_type,
+                                fmt::join(build_info::features, " "));
   return out;
 }
 
@@ -64,13 +66,16 @@ nlohmann::ordered_json error_json(const Diagnostic& d) {
   nlohmann::ordered_json e;
   e["code"] = d.code;
   e["message"] = printable(d.message, 2000);
-  if (!d.where.file.empty() || d.where.line) e["where"] = {{"file", printable(d.where.file)}, {"line", d.where.line}, {"column", d.where.column}};
+  if (!d.where.file.empty() || d.where.line)
+    e["where"] = {{"file", printable(d.where.file)}, {"line", d.where.line}, {"column", d.where.column}};
   e["notes"] = nlohmann::json::array();
   for (const std::string& n : d.notes) e["notes"].push_back(printable(n, 2000));
   return {{"error", e}};
 }
 
-std::string dump(const nlohmann::ordered_json& j) { return j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace); }
+std::string dump(const nlohmann::ordered_json& j) {
+  return j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 int finish(const Expected<Answer>& answer, bool json) {
   if (!answer.ok()) {
@@ -78,8 +83,10 @@ int finish(const Expected<Answer>& answer, bool json) {
     fmt::print(stderr, "{}\n", answer.error().to_string());
     return 2;
   }
-  if (json) fmt::print("{}\n", dump(answer->json));
-  else if (!answer->text.empty()) fmt::print("{}", answer->text);
+  if (json)
+    fmt::print("{}\n", dump(answer->json));
+  else if (!answer->text.empty())
+    fmt::print("{}", answer->text);
   // A full disk or a closed pipe must not look like success.
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     fmt::print(stderr, "error[E-write]: the output could not be written\n");
@@ -92,9 +99,10 @@ int run(int argc, char** argv) {
   CLI::App app{"Isomer: a deep-learning compiler whose every rewrite is proved.", "isomer"};
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
-  app.footer("MODEL is an .onnx file, an .iso text file, or zoo:NAME (options: zoo:resnet18,batch=4,image=64).\n"
-             "Exit codes: 0 done, 1 the answer is no, 2 wrong input or usage, 3 a bug of ours.\n"
-             "isomer COMMAND --help shows a command's options and examples.");
+  app.footer(
+      "MODEL is an .onnx file, an .iso text file, or zoo:NAME (options: zoo:resnet18,batch=4,image=64).\n"
+      "Exit codes: 0 done, 1 the answer is no, 2 wrong input or usage, 3 a bug of ours.\n"
+      "isomer COMMAND --help shows a command's options and examples.");
   bool json = false;
   std::optional<Action> chosen;
   for (const Command& c : commands()) {
@@ -123,7 +131,10 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "error[E-memory]: there is not enough memory for this model\n");
     return 2;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "isomer: internal error: {}\nThis is a bug in Isomer; please report it with the command and the model.\n", e.what());
+    fmt::print(
+        stderr,
+        "isomer: internal error: {}\nThis is a bug in Isomer; please report it with the command and the model.\n",
+        e.what());
     return 3;
   }
 }

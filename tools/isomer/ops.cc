@@ -22,14 +22,18 @@ nlohmann::ordered_json describe(const ir::OpDef& op) {
   nlohmann::ordered_json j{{"name", op.name}, {"doc", op.doc}, {"meaning", meaning(op)}};
   j["inputs"] = nlohmann::json::array();
   for (const ir::InputDef& i : op.inputs)
-    j["inputs"].push_back({{"name", i.name}, {"types", type_names(i.types)}, {"variadic", i.arity == ir::Arity::Variadic},
+    j["inputs"].push_back({{"name", i.name},
+                           {"types", type_names(i.types)},
+                           {"variadic", i.arity == ir::Arity::Variadic},
                            {"optional", i.arity == ir::Arity::Optional}});
   j["outputs"] = nlohmann::json::array();
   for (const ir::OutputDef& i : op.outputs) j["outputs"].push_back({{"name", i.name}, {"type", i.type}});
   j["attributes"] = nlohmann::json::array();
-  for (const ir::AttrDef& d : op.attrs) j["attributes"].push_back({{"name", d.name}, {"kind", name(d.kind)}, {"required", d.required}});
+  for (const ir::AttrDef& d : op.attrs)
+    j["attributes"].push_back({{"name", d.name}, {"kind", name(d.kind)}, {"required", d.required}});
   j["onnx"] = nlohmann::json::array();
-  for (const ir::OnnxForm& f : op.onnx) j["onnx"].push_back({{"domain", f.domain}, {"type", f.type}, {"opsets", f.since}});
+  for (const ir::OnnxForm& f : op.onnx)
+    j["onnx"].push_back({{"domain", f.domain}, {"type", f.type}, {"opsets", f.since}});
   return j;
 }
 
@@ -47,11 +51,16 @@ std::string page(const ir::OpDef& op) {
   std::string out = fmt::format("{}: {}\n", op.name, op.doc);
   for (const ir::InputDef& i : op.inputs)
     out += fmt::format("  input     {:<20}{}{}\n", i.name, fmt::join(type_names(i.types), " "),
-                       i.arity == ir::Arity::Optional ? " (optional)" : i.arity == ir::Arity::Variadic ? " (any number)" : "");
-  for (const ir::OutputDef& o : op.outputs) out += fmt::format("  output    {:<20}{}{}\n", o.name, o.type, o.arity == ir::Arity::Optional ? " (optional)" : "");
-  for (const ir::AttrDef& d : op.attrs) out += fmt::format("  attribute {:<20}{}{}\n", d.name, name(d.kind), d.required ? " (required)" : "");
+                       i.arity == ir::Arity::Optional   ? " (optional)"
+                       : i.arity == ir::Arity::Variadic ? " (any number)"
+                                                        : "");
+  for (const ir::OutputDef& o : op.outputs)
+    out += fmt::format("  output    {:<20}{}{}\n", o.name, o.type, o.arity == ir::Arity::Optional ? " (optional)" : "");
+  for (const ir::AttrDef& d : op.attrs)
+    out += fmt::format("  attribute {:<20}{}{}\n", d.name, name(d.kind), d.required ? " (required)" : "");
   for (const ir::OnnxForm& f : op.onnx)
-    out += fmt::format("  onnx      {}{}{} in opsets {}\n", f.domain, f.domain.empty() ? "" : "::", f.type, fmt::join(f.since, ", "));
+    out += fmt::format("  onnx      {}{}{} in opsets {}\n", f.domain, f.domain.empty() ? "" : "::", f.type,
+                       fmt::join(f.since, ", "));
   for (const std::string& l : op.laws) out += fmt::format("  law       {}\n", l);
   for (const std::string& s : op.samples) out += fmt::format("  example   {}\n", s);
   return out + fmt::format("  meaning   {}\n", meaning(op));
@@ -72,9 +81,12 @@ Action declare_ops(CLI::App& app) {
       a.json["operators"].push_back(describe(op));
       a.text += wanted->empty() ? row(op) : page(op);
     }
-    if (a.text.empty()) return Diagnostic("E-unknown-operator", fmt::format("there is no operator {}; `isomer ops` lists them", isomer::quoted(*wanted)));
+    if (a.text.empty())
+      return Diagnostic("E-unknown-operator",
+                        fmt::format("there is no operator {}; `isomer ops` lists them", isomer::quoted(*wanted)));
     if (wanted->empty()) {
-      a.text = fmt::format("{:<36}{:<60}{}\n", "operator", "ONNX type and opsets", "element types of the first input") + a.text;
+      a.text = fmt::format("{:<36}{:<60}{}\n", "operator", "ONNX type and opsets", "element types of the first input") +
+               a.text;
       a.text += fmt::format("{} operators\n", a.json["operators"].size());
     }
     return a;

@@ -18,7 +18,8 @@ namespace {
 // A name from a model as a file name: nothing but letters, digits, '.', '_' and '-', never empty, never too long.
 std::string file_name(const std::string& name, size_t index) {
   std::string out;
-  for (char c : name.substr(0, 100)) out += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-' ? c : '_';
+  for (char c : name.substr(0, 100))
+    out += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-' ? c : '_';
   if (out.empty() || out[0] == '.') out = fmt::format("output_{}{}", index, out);
   return out + ".npy";
 }
@@ -50,10 +51,12 @@ Digest digest(const Tensor& t) {
   return d;
 }
 
-Expected<void> write_outputs(const std::string& folder, const ir::Graph& g, const std::vector<Tensor>& outputs, Answer& a) {
+Expected<void> write_outputs(const std::string& folder, const ir::Graph& g, const std::vector<Tensor>& outputs,
+                             Answer& a) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return Diagnostic("E-write", fmt::format("folder {} cannot be made: {}", isomer::quoted(folder), error.message()));
+  if (error)
+    return Diagnostic("E-write", fmt::format("folder {} cannot be made: {}", isomer::quoted(folder), error.message()));
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string path = folder + "/" + file_name(g.outputs()[i].name, i);
     ISOMER_CHECK_OK(write_npy(path, outputs[i]));
@@ -80,20 +83,28 @@ Action declare_run(CLI::App& app) {
     ISOMER_TRY(const driver::InputOptions in, input_options(o->run));
     ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, in));
     const auto start = std::chrono::steady_clock::now();
-    ISOMER_TRY(const std::vector<Tensor> outputs, interp::run(model.graph, ops::table(), inputs, interp_options(o->run)));
+    ISOMER_TRY(const std::vector<Tensor> outputs,
+               interp::run(model.graph, ops::table(), inputs, interp_options(o->run)));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     Answer a;
     const bool random = in.files.size() < model.graph.input_count();
     a.text = fmt::format("ran {} in the reference interpreter in {:.3f} s{}\n", printable(model.source), seconds,
                          random ? fmt::format(" on random inputs (seed {})", in.seed) : "");
-    a.json = {{"model", model.source}, {"executor", "reference"}, {"seed", in.seed}, {"outputs", nlohmann::json::array()}};
+    a.json = {
+        {"model", model.source}, {"executor", "reference"}, {"seed", in.seed}, {"outputs", nlohmann::json::array()}};
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Digest d = digest(outputs[i]);
       const std::string& name = model.graph.outputs()[i].name;
-      a.text += fmt::format("{:<24}{:<24}min {:<12.6g} max {:<12.6g} mean {:<12.6g}{} [{}]\n", printable(name), outputs[i].type().to_string(), d.low, d.high,
-                            d.mean, d.nans ? fmt::format("{} NaN ", d.nans) : "", d.first);
-      a.json["outputs"].push_back({{"name", name}, {"type", outputs[i].type().to_string()}, {"min", d.low}, {"max", d.high}, {"mean", d.mean},
-                                   {"nans", d.nans}, {"hash", outputs[i].content_hash().hex()}});
+      a.text += fmt::format("{:<24}{:<24}min {:<12.6g} max {:<12.6g} mean {:<12.6g}{} [{}]\n", printable(name),
+                            outputs[i].type().to_string(), d.low, d.high, d.mean,
+                            d.nans ? fmt::format("{} NaN ", d.nans) : "", d.first);
+      a.json["outputs"].push_back({{"name", name},
+                                   {"type", outputs[i].type().to_string()},
+                                   {"min", d.low},
+                                   {"max", d.high},
+                                   {"mean", d.mean},
+                                   {"nans", d.nans},
+                                   {"hash", outputs[i].content_hash().hex()}});
     }
     if (!o->output_dir.empty()) {
       ISOMER_CHECK_OK(write_outputs(o->output_dir, model.graph, outputs, a));

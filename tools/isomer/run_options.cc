@@ -7,7 +7,8 @@
 namespace isomer::tool {
 
 void declare_run_options(CLI::App& app, RunOptions& o) {
-  app.add_option("--input", o.inputs, "Value of an input: NAME=FILE (.npy, .npz, .pb or raw .bin; repeatable)")->allow_extra_args(false);
+  app.add_option("--input", o.inputs, "Value of an input: NAME=FILE (.npy, .npz, .pb or raw .bin; repeatable)")
+      ->allow_extra_args(false);
   app.add_option("--seed", o.seed, "Seed of random inputs")->capture_default_str();
   app.add_option("--range", o.range, "Range of random inputs: LOW:HIGH (standard -1:1; integers 0 or 1)");
   app.add_option("--threads", o.threads, "Threads (0: one per core)")->check(CLI::Range(0, 1024));
@@ -24,8 +25,10 @@ Expected<driver::InputOptions> input_options(const RunOptions& o) {
   if (!o.range.empty()) {
     double low = 0, high = 0;
     char rest = 0;
-    if (std::sscanf(o.range.c_str(), "%lf:%lf%c", &low, &high, &rest) != 2 || !std::isfinite(low) || !std::isfinite(high) || low >= high)
-      return Diagnostic("E-range-option", fmt::format("expected a range such as -1:1, found {}", isomer::quoted(o.range)));
+    if (std::sscanf(o.range.c_str(), "%lf:%lf%c", &low, &high, &rest) != 2 || !std::isfinite(low) ||
+        !std::isfinite(high) || low >= high)
+      return Diagnostic("E-range-option",
+                        fmt::format("expected a range such as -1:1, found {}", isomer::quoted(o.range)));
     in.range = std::pair(low, high);
   }
   return in;

@@ -32,20 +32,28 @@ std::string text(const driver::Model& model, const driver::Summary& s) {
   for (const auto& [op, n] : s.operators) total += n;
   std::string out = fmt::format("model       {} (graph {})\n", printable(model.source), isomer::quoted(g.name()));
   const ir::Metadata& m = g.metadata();
-  out += fmt::format("opset       {}   IR {}   producer {}\n", opsets(m), m.ir_version, m.producer.empty() ? "-" : printable(m.producer));
-  for (const ir::Node& n : g.inputs()) out += fmt::format("input       {:<24}{}\n", printable(n.names[0]), printable(n.types[0].to_string()));
-  for (const ir::Output& o : g.outputs()) out += fmt::format("output      {:<24}{}\n", printable(o.name), printable(g.type(o.value).to_string()));
+  out += fmt::format("opset       {}   IR {}   producer {}\n", opsets(m), m.ir_version,
+                     m.producer.empty() ? "-" : printable(m.producer));
+  for (const ir::Node& n : g.inputs())
+    out += fmt::format("input       {:<24}{}\n", printable(n.names[0]), printable(n.types[0].to_string()));
+  for (const ir::Output& o : g.outputs())
+    out += fmt::format("output      {:<24}{}\n", printable(o.name), printable(g.type(o.value).to_string()));
   out += fmt::format("nodes       {} operators, {} constants\n", total, s.constants);
   out += fmt::format("parameters  {} ({})\n", count(s.parameters), bytes(s.parameter_bytes));
-  out += fmt::format("arithmetic  {}\n", s.macs ? count(*s.macs) + " multiply-accumulates" : "open: depends on dynamic dimensions");
-  out += fmt::format("activations {}\n", s.activation_bytes ? bytes(*s.activation_bytes) + " alive at most" : "open: depends on dynamic dimensions");
+  out += fmt::format("arithmetic  {}\n",
+                     s.macs ? count(*s.macs) + " multiply-accumulates" : "open: depends on dynamic dimensions");
+  out += fmt::format("activations {}\n", s.activation_bytes ? bytes(*s.activation_bytes) + " alive at most"
+                                                            : "open: depends on dynamic dimensions");
   std::vector<std::string> dims;
   for (const std::string& d : s.dynamic_dims) dims.push_back(printable(d));
-  out += fmt::format("dynamic     {}\n", dims.empty() ? "none" : fmt::format("{}   (set with --dim NAME=N or --shape)", fmt::join(dims, ", ")));
+  out += fmt::format(
+      "dynamic     {}\n",
+      dims.empty() ? "none" : fmt::format("{}   (set with --dim NAME=N or --shape)", fmt::join(dims, ", ")));
   out += "operators\n";
   for (const auto& [op, n] : by_count(s.operators)) out += fmt::format("  {:<36}{:>7}\n", printable(op), n);
   out += s.unsupported.empty() ? "unsupported none\n" : fmt::format("unsupported {} nodes\n", s.unsupported.size());
-  for (const driver::Unsupported& u : s.unsupported) out += fmt::format("  {} ({}): {}\n", isomer::quoted(u.node), printable(u.op), u.reason);
+  for (const driver::Unsupported& u : s.unsupported)
+    out += fmt::format("  {} ({}): {}\n", isomer::quoted(u.node), printable(u.op), u.reason);
   return out;
 }
 
@@ -57,7 +65,8 @@ nlohmann::ordered_json data(const driver::Model& model, const driver::Summary& s
   j["inputs"] = nlohmann::json::array();
   for (const ir::Node& n : g.inputs()) j["inputs"].push_back({{"name", n.names[0]}, {"type", n.types[0].to_string()}});
   j["outputs"] = nlohmann::json::array();
-  for (const ir::Output& o : g.outputs()) j["outputs"].push_back({{"name", o.name}, {"type", g.type(o.value).to_string()}});
+  for (const ir::Output& o : g.outputs())
+    j["outputs"].push_back({{"name", o.name}, {"type", g.type(o.value).to_string()}});
   j["operators"] = s.operators;
   j["constants"] = s.constants;
   j["parameters"] = s.parameters;
@@ -66,7 +75,8 @@ nlohmann::ordered_json data(const driver::Model& model, const driver::Summary& s
   j["activation_bytes"] = s.activation_bytes ? nlohmann::json(*s.activation_bytes) : nlohmann::json();
   j["dynamic_dims"] = s.dynamic_dims;
   j["unsupported"] = nlohmann::json::array();
-  for (const driver::Unsupported& u : s.unsupported) j["unsupported"].push_back({{"node", u.node}, {"operator", u.op}, {"reason", u.reason}});
+  for (const driver::Unsupported& u : s.unsupported)
+    j["unsupported"].push_back({{"node", u.node}, {"operator", u.op}, {"reason", u.reason}});
   j["content_hash"] = g.content_hash().hex();
   return j;
 }

@@ -21,7 +21,8 @@ Answer list() {
     add("sequence", n.sequence);
     add("layers", n.layers);
     a.text += fmt::format("{:<18}{:<70}{}\n", n.name, n.doc, standard);
-    a.json["networks"].push_back({{"name", n.name}, {"doc", n.doc}, {"image", n.image}, {"sequence", n.sequence}, {"layers", n.layers}});
+    a.json["networks"].push_back(
+        {{"name", n.name}, {"doc", n.doc}, {"image", n.image}, {"sequence", n.sequence}, {"layers", n.layers}});
   }
   return a;
 }

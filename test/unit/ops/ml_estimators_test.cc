@@ -43,7 +43,7 @@ TEST(LinearClassifier, RefusesCoefficientsThatDoNotFit) {
 
 TEST(LinearRegressor, ComputesTargets) {
   const auto y = run_one("ml_linear_regressor", {f32({2, 2}, {1, 2, 3, 4})},
-                        {{"coefficients", Reals{1, 2, 3, 4}}, {"intercepts", Reals{10, 20}}, {"targets", int64_t{2}}});
+                         {{"coefficients", Reals{1, 2, 3, 4}}, {"intercepts", Reals{10, 20}}, {"targets", int64_t{2}}});
   ASSERT_TRUE(y.ok()) << y.error().to_string();
   expect_near(y->at(0), {15, 31, 21, 45});
 }
@@ -53,12 +53,12 @@ TEST(SvmRegressor, KnowsItsKernels) {
   const Reals vectors = {1, 0, 2, 2};  // dot products 1 and 6, squared distances 4 and 1
   const auto run = [&](const std::string& kernel) {
     return run_one("ml_svm_regressor", {x},
-                  {{"coefficients", Reals{2, -1}},
-                   {"rho", Reals{0.5}},
-                   {"support_vectors", vectors},
-                   {"n_supports", int64_t{2}},
-                   {"kernel_type", kernel},
-                   {"kernel_params", Reals{0.5, 1, 2}}});
+                   {{"coefficients", Reals{2, -1}},
+                    {"rho", Reals{0.5}},
+                    {"support_vectors", vectors},
+                    {"n_supports", int64_t{2}},
+                    {"kernel_type", kernel},
+                    {"kernel_params", Reals{0.5, 1, 2}}});
   };
   expect_near(run("LINEAR")->at(0), {2 * 1 - 6 + 0.5});
   expect_near(run("POLY")->at(0), {2 * 2.25 - 16 + 0.5});
@@ -121,7 +121,7 @@ TEST(Normalizer, DividesByEachNorm) {
 TEST(Features, AreBinarizedVectorizedAndExtracted) {
   expect_near(run_one("ml_binarizer", {f32({3}, {0.5, 1, 2})}, {{"threshold", 1.0}})->at(0), {0, 0, 1});
   const auto v = run_one("ml_feature_vectorizer", {f32({2, 2}, {1, 2, 3, 4}), f32({2, 1}, {5, 6})},
-                        {{"inputdimensions", Ints{1, 2}}});
+                         {{"inputdimensions", Ints{1, 2}}});
   ASSERT_TRUE(v.ok()) << v.error().to_string();
   expect_near(v->at(0), {1, 5, 0, 3, 6, 0});
   EXPECT_FALSE(run_one("ml_feature_vectorizer", {f32({2}, {1, 2})}, {{"inputdimensions", Ints{-1}}}).ok());
@@ -133,13 +133,13 @@ TEST(Features, AreBinarizedVectorizedAndExtracted) {
 
 TEST(LabelEncoder, MapsNumbers) {
   const auto y = run_one("ml_label_encoder", {Tensor::ints({3, 1, 2})},
-                        {{"keys_int64s", Ints{1, 2}}, {"values_floats", Reals{0.5, 1.5}}, {"default_float", -1.0}});
+                         {{"keys_int64s", Ints{1, 2}}, {"values_floats", Reals{0.5, 1.5}}, {"default_float", -1.0}});
   ASSERT_TRUE(y.ok()) << y.error().to_string();
   expect_near(y->at(0), {-1, 0.5, 1.5});
   const auto t = run_one("ml_label_encoder", {f32({2}, {NAN, 1})},
-                        {{"keys_tensor", f32({1}, {NAN})},
-                         {"values_tensor", Tensor::of<int64_t>(DType::I16, {1}, {7})},
-                         {"default_tensor", Tensor::of<int64_t>(DType::I16, {1}, {-3})}});
+                         {{"keys_tensor", f32({1}, {NAN})},
+                          {"values_tensor", Tensor::of<int64_t>(DType::I16, {1}, {7})},
+                          {"default_tensor", Tensor::of<int64_t>(DType::I16, {1}, {-3})}});
   ASSERT_TRUE(t.ok()) << t.error().to_string();
   EXPECT_EQ(t->at(0).dtype(), DType::I16);
   EXPECT_EQ(t->at(0).to_ints(), (Ints{7, -3}));

@@ -17,7 +17,7 @@ namespace isomer {
 using Operand = std::optional<Tensor>;  // nothing: an optional input that is absent
 
 inline Expected<std::vector<Tensor>> run_one(const std::string& op, const std::vector<Operand>& operands,
-                                            ir::Attrs attrs = {}, size_t outputs = 1) {
+                                             ir::Attrs attrs = {}, size_t outputs = 1) {
   ir::GraphBuilder b(ops::table(), "test");
   std::vector<ir::Value> in;
   std::vector<Tensor> values;
