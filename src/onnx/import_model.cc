@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "onnx/import_proto.h"
+#include "onnx/wire.h"
 
 namespace isomer::onnx {
 
@@ -13,6 +14,25 @@ namespace {
 // The newest operator set Isomer was written for, and the newest it still tries.
 constexpr int64_t kNewestOpset = 23, kLastOpset = 25;
 constexpr int64_t kNewestIr = 13;
+
+// Attributes with the value they have when a call gives none. Older schemas do not have the field: there it is among
+// what the parser left over.
+template <class Proto>
+Expected<std::vector<AttributeProto>> standard_attributes(const Proto& f) {
+  std::vector<AttributeProto> out;
+  if constexpr (requires { f.attribute_proto(); }) {
+    out.assign(f.attribute_proto().begin(), f.attribute_proto().end());
+  } else {
+    const std::string& unknown = f.unknown_fields();
+    for (std::string_view bytes : fields_with_length(std::as_bytes(std::span(unknown)), 11))
+      if (!out.emplace_back().ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+        return Diagnostic("E-onnx-file", fmt::format("an attribute of function {} is damaged", quoted(f.name())));
+  }
+  for (const AttributeProto& a : out)
+    if (a.has_g() || a.graphs_size() > 0)
+      return Diagnostic("E-unsupported", fmt::format("function {} takes a graph as an attribute", quoted(f.name())));
+  return out;
+}
 
 }  // namespace
 
@@ -42,6 +62,7 @@ Expected<void> Importer::read_functions() {
     Function function{.proto = &f};
     ISOMER_TRY(function.opsets, read_opsets(f.opset_import()));
     for (const auto& [domain, version] : opsets_) function.opsets.emplace(domain, version);
+    ISOMER_TRY(function.standards, standard_attributes(f));
     const std::string domain = f.domain() == "ai.onnx" ? "" : f.domain();
     if (!functions_.emplace(std::pair(domain, f.name()), std::move(function)).second)
       return Diagnostic("E-duplicate-name",
@@ -68,6 +89,7 @@ Expected<std::vector<ir::Value>> Importer::inline_function(Function& function, C
       return Diagnostic("E-unsupported", fmt::format("function {} takes a graph as an attribute", quoted(f.name())));
     arguments.emplace(call.attribute_names[i], call.attributes[i]);
   }
+  for (const AttributeProto& standard : function.standards) arguments.emplace(standard.name(), &standard);
   Scope inner{.builder = scope.builder, .opsets = function.opsets, .arguments = &arguments};
   inner.prefix = fmt::format("{}{}.{}/", scope.prefix, printable(f.name(), 40), ++calls_);
   for (int i = 0; i < f.input_size(); ++i) {

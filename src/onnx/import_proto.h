@@ -67,6 +67,7 @@ class Importer {
   struct Function {
     const ::onnx::FunctionProto* proto = nullptr;
     Opsets opsets;
+    std::vector<::onnx::AttributeProto> standards;  // attributes a call may leave out
     bool active = false;
   };
 

@@ -48,6 +48,35 @@ void append_varint(std::string& out, uint64_t v) {
   out.push_back(static_cast<char>(v));
 }
 
+std::optional<uint64_t> varint(std::span<const std::byte> bytes, size_t& at) {
+  uint64_t v = 0;
+  for (int shift = 0; shift < 70 && at < bytes.size(); shift += 7) {
+    const auto b = static_cast<uint64_t>(bytes[at++]);
+    if (shift < 64) v |= (b & 0x7f) << shift;
+    if (b < 0x80) return v;
+  }
+  return std::nullopt;
+}
+
+// Moves past a field's value; the contents of one with a length.
+std::optional<std::span<const std::byte>> skip(std::span<const std::byte> bytes, size_t& at, uint32_t type) {
+  const auto take = [&](uint64_t n) -> std::optional<std::span<const std::byte>> {
+    if (n > bytes.size() - at) return std::nullopt;
+    at += n;
+    return bytes.subspan(at - n, n);
+  };
+  switch (type) {
+    case 0: return varint(bytes, at) ? std::optional(std::span<const std::byte>()) : std::nullopt;
+    case 1: return take(8);
+    case 2: {
+      const auto n = varint(bytes, at);
+      return n ? take(*n) : std::nullopt;
+    }
+    case 5: return take(4);
+    default: return std::nullopt;  // groups: no message of ONNX has them
+  }
+}
+
 class Cutter {
  public:
   explicit Cutter(std::vector<std::span<const std::byte>>& blobs) : blobs_(blobs) {}
@@ -86,39 +115,23 @@ class Cutter {
  private:
   static Diagnostic broken() { return Diagnostic("E-onnx-file", "the bytes are no protobuf message"); }
 
-  static std::optional<uint64_t> varint(std::span<const std::byte> bytes, size_t& at) {
-    uint64_t v = 0;
-    for (int shift = 0; shift < 70 && at < bytes.size(); shift += 7) {
-      const auto b = static_cast<uint64_t>(bytes[at++]);
-      if (shift < 64) v |= (b & 0x7f) << shift;
-      if (b < 0x80) return v;
-    }
-    return std::nullopt;
-  }
-
-  // Moves past a field's value; the contents of one with a length.
-  static std::optional<std::span<const std::byte>> skip(std::span<const std::byte> bytes, size_t& at, uint32_t type) {
-    const auto take = [&](uint64_t n) -> std::optional<std::span<const std::byte>> {
-      if (n > bytes.size() - at) return std::nullopt;
-      at += n;
-      return bytes.subspan(at - n, n);
-    };
-    switch (type) {
-      case 0: return varint(bytes, at) ? std::optional(std::span<const std::byte>()) : std::nullopt;
-      case 1: return take(8);
-      case 2: {
-        const auto n = varint(bytes, at);
-        return n ? take(*n) : std::nullopt;
-      }
-      case 5: return take(4);
-      default: return std::nullopt;  // groups: no message of ONNX has them
-    }
-  }
-
   std::vector<std::span<const std::byte>>& blobs_;
 };
 
 }  // namespace
+
+std::vector<std::string_view> fields_with_length(std::span<const std::byte> bytes, uint32_t field) {
+  std::vector<std::string_view> out;
+  size_t at = 0;
+  while (at < bytes.size()) {
+    const auto tag = varint(bytes, at);
+    const auto body = tag ? skip(bytes, at, static_cast<uint32_t>(*tag & 7)) : std::nullopt;
+    if (!body) break;
+    if ((*tag & 7) == 2 && *tag >> 3 == field)
+      out.emplace_back(reinterpret_cast<const char*>(body->data()), body->size());
+  }
+  return out;
+}
 
 Expected<Cut> cut_tensor_data(std::span<const std::byte> bytes, Message kind) {
   Cut cut;

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/expected.h"
@@ -20,5 +22,8 @@ struct Cut {
 
 // A diagnostic when the bytes are no such message or it is nested too deep.
 Expected<Cut> cut_tensor_data(std::span<const std::byte> bytes, Message kind);
+
+// The contents of every field of this number that has a length, at the top of a well-formed message.
+std::vector<std::string_view> fields_with_length(std::span<const std::byte> bytes, uint32_t field);
 
 }  // namespace isomer::onnx

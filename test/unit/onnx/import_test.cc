@@ -140,6 +140,28 @@ TEST(OnnxFunction, IsInlined) {
   EXPECT_EQ(run(*m, {-1, 2}), (std::vector<double>{0, 2}));
 }
 
+TEST(OnnxFunction, TakesAttributesOfTheCallOrItsOwn) {
+  // f(; level = 4) calls an unknown operator with level; h() calls it without one that has no standard value.
+  const Msg f =
+      Msg()
+          .str(1, "f")
+          .str(4, "a")
+          .str(5, "b")
+          .str(6, "other")
+          .msg(7, node("U", {"a"}, {"b"}, {ref_attr("level", "level", 2), ref_attr("other", "other", 2)}, "e"))
+          .str(10, "d")
+          .msg(11, int_attr("level", 4));
+  const auto level = [&](const std::vector<Msg>& given) {
+    const auto m = load(model(graph({{node("f", {"x"}, {"y"}, given, "d")}, {}, {x}, {y}})).msg(25, f));
+    EXPECT_TRUE(m.ok()) << m.error().to_string();
+    const ir::Attrs& attrs = m->graph.nodes().back().attrs;
+    EXPECT_FALSE(attrs.has("other"));
+    return *attrs.get<int64_t>("level");
+  };
+  EXPECT_EQ(level({}), 4);
+  EXPECT_EQ(level({int_attr("level", 9)}), 9);
+}
+
 TEST(OnnxFunction, RecursionAndExpansionBombsAreRefused) {
   const Msg loop = Msg().str(1, "f").str(4, "a").str(5, "b").msg(7, node("f", {"a"}, {"b"}, {}, "d")).str(10, "d");
   EXPECT_SAYS(error_of(model(graph({{node("f", {"x"}, {"y"}, {}, "d")}, {}, {x}, {y}})).msg(25, loop)), "itself");
