@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 

@@ -2,10 +2,10 @@
 // output's scale.
 #include <fmt/format.h>
 
+#include "ir/op.h"
 #include "ops/broadcast.h"
 #include "ops/conv.h"
 #include "ops/quantize.h"
-#include "ops/records.h"
 
 namespace isomer::ops {
 namespace {
@@ -157,6 +157,40 @@ ir::OpDef op_qlinear_matmul() {
       "qlinear_matmul(u8[2,3], f32[] 0.1, u8[] 113, u8[3,2], f32[] 0.2, u8[] 120, f32[] 0.3, u8[] 118)",
       "qlinear_matmul(i8[2,2,3], f32[] 0.1, i8[] 1, i8[3,2], f32[2] [0.2,0.1], i8[2] [0,1], f32[] 0.3, i8[] -3)"};
   op.onnx = {{.type = "QLinearMatMul", .since = {10, 21}, .stable = 10}};
+  return op;
+}
+
+ir::OpDef op_ms_matmul_integer_to_float() {
+  ir::OpDef op;
+  op.name = "ms_matmul_integer_to_float";
+  op.doc = "Matrix product of 8-bit integers less their zero points, scaled to reals.";
+  op.inputs = {{"a", "T1", kBytes},
+               {"b", "T2", kBytes},
+               {"a_scale", "T3", DType::F32},
+               {"b_scale", "T3", DType::F32},
+               {"a_zero_point", "T1", kBytes, ir::Arity::Optional},
+               {"b_zero_point", "T2", kBytes, ir::Arity::Optional},
+               {"bias", "T3", DType::F32, ir::Arity::Optional}};
+  op.outputs = {{"y", "T3"}};
+  op.compute = [](const ir::OpContext& c) -> Expected<te::Program> {
+    te::Builder b;
+    const auto in = c.declare(b);
+    ISOMER_TRY(const MatrixParameter sa, matrix_parameter(c, in, 2, 0, true));
+    ISOMER_TRY(const MatrixParameter sb, matrix_parameter(c, in, 3, 1, false));
+    ISOMER_TRY(const PerAxis bias, per_axis(c, in, 6, c.rank(1) == 0 ? Dim(1) : c.dim(1, c.rank(1) - 1)));
+    ISOMER_TRY(const Accumulated v, accumulate(b, c, in, {0, 4, 1, 5}));
+    if (bias.present && v.sum.rank() == 0) return c.error("a bias needs a result with an axis");
+    return b.finish({b.map("y", DType::F32, v.sum.dims(), [&](auto i) {
+      const Expr first(0);
+      const Expr scale = stored(sa.read(v.own(c, i, 0, true, first)) * sb.read(v.own(c, i, 1, false, first)));
+      const Expr y = stored(cast(DType::F32, v.sum.at({i.begin(), i.end()})) * scale);
+      return bias.present ? y + bias.at(i.back()) : y;
+    })});
+  };
+  op.samples = {
+      "ms_matmul_integer_to_float(u8[2,3], i8[3,4], f32[] 0.1, f32[] 0.2)",
+      "ms_matmul_integer_to_float(u8[2,3], u8[3,2], f32[] 0.1, f32[2] [0.2,0.3], u8[] 7, u8[2] [1,2], f32[2])"};
+  op.onnx = {{.type = "MatMulIntegerToFloat", .domain = "com.microsoft"}};
   return op;
 }
 

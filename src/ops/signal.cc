@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "ir/graph.h"
-#include "ops/records.h"
+#include "ir/op.h"
 
 namespace isomer::ops {
 namespace {
