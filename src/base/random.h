@@ -21,7 +21,8 @@ class Random {
   uint64_t below(uint64_t n) { return static_cast<uint64_t>((static_cast<Wide>(next()) * n) >> 64); }
   // A number in [low, high], both included.
   int64_t between(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(below(static_cast<uint64_t>(high - low) + 1));
+    const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;  // 0: all of them
+    return static_cast<int64_t>(static_cast<uint64_t>(low) + (span == 0 ? next() : below(span)));
   }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }  // [0, 1)
   double uniform(double low, double high) { return low + (high - low) * uniform(); }

@@ -96,6 +96,7 @@ class Executor {
   Expected<std::vector<Tensor>> run_op(const ir::OpContext& given, const std::vector<const Tensor*>& values) {
     ir::OpContext c = given;
     c.set_runner([this](const ir::Graph& body, std::vector<Tensor> inputs) { return run_body(body, inputs); });
+    c.set_loop_limit(options_.max_loop_iterations);
     const ir::OpDef& op = c.op();
     if (op.kernel) return op.kernel(c);
     if (op.compute) {

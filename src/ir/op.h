@@ -115,6 +115,9 @@ class OpContext {
   using Runner = std::function<Expected<std::vector<Tensor>>(const Graph&, std::vector<Tensor>)>;
   void set_runner(Runner runner) { runner_ = std::move(runner); }
   Expected<std::vector<Tensor>> run(const Graph& body, std::vector<Tensor> inputs) const;
+  // Most iterations a loop may make before it counts as one without end; set beside the runner.
+  int64_t loop_limit() const { return loop_limit_; }
+  void set_loop_limit(int64_t limit) { loop_limit_ = limit; }
 
   const OpDef& op() const { return *op_; }
   const Attrs& attrs() const { return *attrs_; }
@@ -166,6 +169,7 @@ class OpContext {
   size_t outputs_;
   const OpTable* table_;
   Runner runner_;
+  int64_t loop_limit_ = int64_t{1} << 22;
 };
 
 // The operators by name, and by ONNX domain and type. Built once from the records, in sorted order.

@@ -11,14 +11,6 @@ Diagnostic wrong(const ir::ForeignNode& n, std::string_view what) {
 
 }  // namespace
 
-std::optional<int64_t> take_int(ir::ForeignNode& node, std::string_view name) {
-  const int64_t* found = node.attrs.get<int64_t>(name);
-  if (!found) return std::nullopt;
-  const int64_t value = *found;
-  node.attrs.erase(name);
-  return value;
-}
-
 Imported import_without_consumed(ir::ForeignNode& node, ir::GraphBuilder& builder) {
   if (node.version < 6) node.attrs.erase("consumed_inputs");
   return add_as_is(node, builder);

@@ -1,18 +1,14 @@
 // Old ONNX forms that many operators share, as importers: each takes a node of an older opset and adds the newest form.
 #pragma once
 
-#include <optional>
-#include <string_view>
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/legacy_inputs.h"
 
 namespace isomer::ops {
 
 using Imported = Expected<std::vector<ir::Value>>;
-
-// Removes an integer attribute from the node and gives its value.
-std::optional<int64_t> take_int(ir::ForeignNode& node, std::string_view name);
 
 // Opset 1 notes which inputs may be overwritten (`consumed_inputs`), which has no meaning here.
 Imported import_without_consumed(ir::ForeignNode& node, ir::GraphBuilder& builder);

@@ -6,8 +6,6 @@
 namespace isomer::ops {
 namespace {
 
-constexpr int64_t kIterationLimit = int64_t{1} << 22;
-
 // A loop node: its inputs are the trip count, the first condition, the states, the captures; its body takes the
 // iteration number, the condition, the states, the captures, and gives the condition, the states, the scanned values.
 struct Parts {
@@ -101,15 +99,15 @@ Expected<std::vector<Tensor>> kernel(const ir::OpContext& c) {
   }
   const auto endless = [&](std::string count) {
     return Diagnostic("E-loop-limit",
-                      fmt::format("loop: runs {} times, the limit is {} iterations", count, kIterationLimit));
+                      fmt::format("loop: runs {} times, the limit is {} iterations", count, c.loop_limit()));
   };
-  if (go && most > kIterationLimit && cannot_end(c, p)) return endless(c.has(0) ? fmt::format("{}", most) : "endless");
+  if (go && most > c.loop_limit() && cannot_end(c, p)) return endless(c.has(0) ? fmt::format("{}", most) : "endless");
   const std::vector<Tensor> captured = captured_values(c, p.captures);
   std::vector<Tensor> states;
   for (size_t k = 0; k < p.states; ++k) states.push_back(*c.value(2 + k));
   std::vector<Stacker> scans(p.scans);
   for (int64_t i = 0; go && i < most; ++i) {
-    if (i >= kIterationLimit) return endless(fmt::format("more than {}", i));
+    if (i >= c.loop_limit()) return endless(fmt::format("more than {}", i));
     std::vector<Tensor> in = {single(Tensor::int_scalar(DType::I64, i), p.body->inputs()[0].types[0]),
                               single(Tensor::int_scalar(DType::Bool, 1), p.body->inputs()[1].types[0])};
     in.insert(in.end(), states.begin(), states.end());

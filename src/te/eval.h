@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/arithmetic.h"
 #include "base/expected.h"
 #include "te/program.h"
 #include "te/scalar.h"
@@ -150,7 +151,9 @@ class Evaluator {
       const auto n = extent(a.extent);
       if (!n) return false;
       extents.push_back(*n);
-      count *= *n;
+      const auto product = checked_mul(count, *n);
+      if (!product) return fail("a reduction has too many points"), false;
+      count = *product;
     }
     for (int64_t i = 0; i < count; ++i) {
       int64_t rest = i;

@@ -27,7 +27,25 @@ std::string_view name(Combiner c) {
   return kNames[static_cast<size_t>(c)];
 }
 
-Expr Expr::make(Node node) { return Expr(std::make_shared<const Node>(std::move(node))); }
+namespace {
+
+Hash128 content_hash(const Node& n) {
+  Hasher h;
+  h.add(static_cast<uint64_t>(n.kind)).add(static_cast<uint64_t>(n.dtype)).add(static_cast<uint64_t>(n.integer));
+  h.add(std::bit_cast<uint64_t>(n.real)).add(static_cast<uint64_t>(n.var)).add(static_cast<uint64_t>(n.tensor));
+  h.add(static_cast<uint64_t>(n.unary)).add(static_cast<uint64_t>(n.binary)).add(static_cast<uint64_t>(n.combiner));
+  if (n.kind == Kind::Size) h.add(n.size.to_string());
+  for (const Axis& a : n.axes) h.add(static_cast<uint64_t>(a.id)).add(a.extent.to_string());
+  for (const Expr& x : n.args) h.add(x->hash);
+  return h.digest();
+}
+
+}  // namespace
+
+Expr Expr::make(Node node) {
+  node.hash = content_hash(node);
+  return Expr(std::make_shared<const Node>(std::move(node)));
+}
 
 Expr Expr::integer(DType dtype, int64_t v) {
   Node n{.kind = Kind::Int, .dtype = dtype};
@@ -139,6 +157,7 @@ Expr all_of(const std::vector<Expr>& conditions) {
 bool equal(const Expr& a, const Expr& b) {
   if (a.same_node(b)) return true;
   if (a.identity() == nullptr || b.identity() == nullptr) return false;  // !a would build an expression
+  if (a->hash != b->hash) return false;
   if (a->kind != b->kind || a->dtype != b->dtype || a->args.size() != b->args.size()) return false;
   switch (a->kind) {
     case Kind::Int:
@@ -173,17 +192,6 @@ bool equal(const Expr& a, const Expr& b) {
   for (size_t i = 0; i < a->args.size(); ++i)
     if (!equal(a->args[i], b->args[i])) return false;
   return true;
-}
-
-Hash128 hash(const Expr& e) {
-  Hasher h;
-  h.add(static_cast<uint64_t>(e->kind)).add(static_cast<uint64_t>(e->dtype)).add(static_cast<uint64_t>(e->integer));
-  h.add(std::bit_cast<uint64_t>(e->real)).add(static_cast<uint64_t>(e->var)).add(static_cast<uint64_t>(e->tensor));
-  h.add(static_cast<uint64_t>(e->unary)).add(static_cast<uint64_t>(e->binary)).add(static_cast<uint64_t>(e->combiner));
-  if (e->kind == Kind::Size) h.add(e->size.to_string());
-  for (const Axis& a : e->axes) h.add(static_cast<uint64_t>(a.id)).add(a.extent.to_string());
-  for (const Expr& x : e->args) h.add(hash(x));
-  return h.digest();
 }
 
 }  // namespace isomer::te

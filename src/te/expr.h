@@ -8,7 +8,7 @@
 // - Integer arithmetic wraps to its type after each operation. Div and Rem truncate to zero; FloorDiv and FloorMod
 //   round to minus infinity. An integer division by zero is an error at run time, never a trap.
 // - Max, Min and the Max/Min/Arg reductions propagate NaN. Comparisons with NaN are false, Ne is true.
-// - Round is to nearest, ties to even. Cast from float to integer truncates and saturates, NaN gives 0.
+// - Round is to nearest, ties to even. Cast from float to integer truncates and saturates, NaN gives 0 (true for Bool).
 //   Shifts by the width or more give 0. And, Or, Xor, Not on Bool are logical, on integers bit by bit.
 // - Select evaluates only the branch that is taken; a Reduce evaluates its body only where `where` holds. A Read
 //   that is evaluated must be in range: affine indices are the record's duty, data-dependent ones are checked.
@@ -111,6 +111,7 @@ struct Node {
   std::vector<Axis> axes;             // Reduce
   // Read: indices. Unary, Cast: x. Binary: a, b. Select: condition, then, else. Reduce: body, where (Bool).
   std::vector<Expr> args;
+  Hash128 hash;  // of all of the above, set when the node is made
 };
 
 class Expr {
@@ -141,7 +142,7 @@ class Expr {
 
 // Structural equality and hash; axis ids count, axis names do not.
 bool equal(const Expr& a, const Expr& b);
-Hash128 hash(const Expr& e);
+inline Hash128 hash(const Expr& e) { return e->hash; }
 
 Expr unary(UnaryOp op, Expr x);
 Expr binary(BinaryOp op, Expr a, Expr b);  // an index literal beside a typed operand takes the operand's type
