@@ -22,6 +22,7 @@ void put_input(ir::ForeignNode& node, size_t position, ir::Value value) {
 std::optional<std::vector<int64_t>> take_ints(ir::ForeignNode& node, std::string_view name) {
   return take<std::vector<int64_t>>(node, name);
 }
+std::optional<int64_t> take_int(ir::ForeignNode& node, std::string_view name) { return take<int64_t>(node, name); }
 std::optional<double> take_real(ir::ForeignNode& node, std::string_view name) { return take<double>(node, name); }
 
 void ints_to_input(ir::ForeignNode& node, ir::GraphBuilder& builder, std::string_view name, size_t position) {
