@@ -61,7 +61,7 @@ Expr interpolate(const te::Handle& x, const Expr& n, const Expr& channel, const 
       weight = weight * (high ? part : Expr::real(t, 1) - part);
     }
     const Expr term = select(te::all_of(inside), x.at(at) * weight, Expr::real(t, 0));
-    total = total ? total + term : term;
+    total = total.empty() ? term : total + term;
   }
   return total;
 }

@@ -78,7 +78,7 @@ Expr sampled(const ir::OpContext& c, te::Builder& b, const te::Handle& x, std::s
       place = te::cast(DType::I64, below) + tap;
       const Expr d = te::abs(te::cast(t, tap) - (at[a] - below));
       const Expr w = cubic ? cubic_weight(d, -0.75) : linear_weight(d);
-      weight = weight ? weight * w : w;
+      weight = weight.empty() ? w : weight * w;
     }
     index.push_back(bounded_index(c, place, n));
     if (c.text("padding_mode") == "zeros") inside.push_back(te::in_range(place, Expr(n)));

@@ -65,7 +65,7 @@ Expr tap_count(te::Builder& b, const Window& w, DType dtype, std::span<const Exp
   const std::vector<Expr> k = te::exprs(axes);
   const Expr guard = include_pad ? w.padded_guard(o, k) : w.guard(o, k);
   // Not `!guard`, which would be the expression's own negation.
-  if (const bool always = !static_cast<bool>(guard); always) {
+  if (guard.empty()) {
     Dim all(1);
     for (const Dim& d : w.kernel) all = all * d;
     return Expr::real(dtype, static_cast<double>(all.value()));

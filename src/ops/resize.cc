@@ -49,7 +49,7 @@ Expr whole_index(const ir::OpContext& c, const Resampling& r, const Expr& i) {
 Expr nearest_index(const ir::OpContext& c, const Resampling& r, const Expr& i, const Expr& x) {
   const std::string& round = c.text("nearest_mode");
   if (r.scale && !crops(c))
-    if (const Expr whole = whole_index(c, r, i)) return whole;
+    if (const Expr whole = whole_index(c, r, i); !whole.empty()) return whole;
   const Expr half = Expr::real(x.dtype(), 0.5);
   const Expr at = round == "floor"               ? te::floor(x)
                   : round == "ceil"              ? te::ceil(x)
@@ -80,7 +80,7 @@ te::Program nearest(const ir::OpContext& c, const std::vector<Resampling>& all, 
     }
     Expr value = in[0].at(index);
     for (size_t a = 0; a < all.size(); ++a)
-      if (at[a]) value = or_outside(c, all[a], at[a], value);
+      if (!at[a].empty()) value = or_outside(c, all[a], at[a], value);
     return value;
   })});
 }

@@ -139,7 +139,7 @@ Expr reduce(Combiner c, std::vector<Axis> axes, Expr body, Expr where) {
   Node n{.kind = Kind::Reduce, .dtype = is_arg(c) ? DType::I64 : body.dtype()};
   n.combiner = c;
   n.axes = std::move(axes);
-  n.args = {std::move(body), where ? std::move(where) : truth(true)};
+  n.args = {std::move(body), where.empty() ? truth(true) : std::move(where)};
   return Expr::make(std::move(n));
 }
 
@@ -156,7 +156,7 @@ Expr all_of(const std::vector<Expr>& conditions) {
 
 bool equal(const Expr& a, const Expr& b) {
   if (a.same_node(b)) return true;
-  if (a.identity() == nullptr || b.identity() == nullptr) return false;  // !a would build an expression
+  if (a.empty() || b.empty()) return false;
   if (a->hash != b->hash) return false;
   if (a->kind != b->kind || a->dtype != b->dtype || a->args.size() != b->args.size()) return false;
   switch (a->kind) {

@@ -128,7 +128,8 @@ class Expr {
   static Expr read(int tensor, DType dtype, std::vector<Expr> indices);
   static Expr make(Node node);
 
-  explicit operator bool() const { return node_ != nullptr; }
+  // No conversion to bool: `!e` is an expression.
+  bool empty() const { return node_ == nullptr; }
   const Node* operator->() const { return node_.get(); }
   const Node& operator*() const { return *node_; }
   DType dtype() const { return node_->dtype; }
