@@ -89,7 +89,7 @@ CASES = [
     # The container.
     ('empty', b'', 2, 'empty'), ('random', bytes((i * 7919 + 13) % 251 for i in range(5000)), 2, ''), ('truncated', GOOD[:-7], 2, ''),
     ('html', b'<!DOCTYPE html><html><body>404</body></html>', 2, 'HTML'),
-    ('lfs pointer', b'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n', 2, 'LFS'),
+    ('lfs pointer', b'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n', 2, 'git-lfs'),
     ('text', b'hello world, this is no model\n', 2, ''), ('no graph', model(None), 2, 'graph'),
     ('opset 9999', one('Relu', [('x', [2])], opset=9999), 2, '9999'), ('opset -1', one('Relu', [('x', [2])], opset=-1), 2, ''),
     ('no opset', model(graph([node('Relu', ['x'], ['y'])], [value('x', [2])], [value('y', [2])]), opsets=[]), 2, 'opset'),
