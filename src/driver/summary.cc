@@ -5,12 +5,14 @@
 #include <algorithm>
 
 #include "base/arithmetic.h"
+#include "driver/meaning.h"
 #include "ops/table.h"
 
 namespace isomer::driver {
 namespace {
 
-bool runnable(const ir::OpDef& op) { return op.compute || op.expand || !op.expand_text.empty() || op.kernel; }
+// A record that takes any attribute only carries nodes from file to file.
+bool runnable(const ir::OpDef& op) { return !op.open_attrs; }
 
 Dim volume(std::span<const te::Axis> axes) {
   Dim n(1);
@@ -32,23 +34,10 @@ Dim products_summed(const te::Expr& e) {
   return total;
 }
 
-ir::OpContext type_context(const ir::Graph& g, const ir::Node& n) {
-  std::vector<ir::OpContext::Input> in;
-  for (const ir::Value& v : n.inputs) {
-    ir::OpContext::Input i;
-    if (!v.is_none()) {
-      const ir::Node& from = g.node(v.node);
-      i = {true, g.type(v), from.op == &ir::const_op() ? from.attrs.get<Tensor>("value") : nullptr, nullptr};
-    }
-    in.push_back(std::move(i));
-  }
-  return ir::OpContext(*n.op, std::move(in), n.attrs, n.types.size(), ops::table());
-}
-
 std::optional<int64_t> graph_macs(const ir::Graph& g, int depth);
 
 std::optional<int64_t> node_macs(const ir::Graph& g, const ir::Node& n, int depth) {
-  const ir::OpContext c = type_context(g, n);
+  const ir::OpContext c = node_context(g, n);
   for (size_t i = 0; i < c.input_count(); ++i)
     if (c.has(i) && !c.shape(i).is_static()) return std::nullopt;
   if (n.op->compute) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "driver/meaning.h"
 #include "isomer/command.h"
 #include "ops/table.h"
 
@@ -63,7 +64,10 @@ std::string page(const ir::OpDef& op) {
                        fmt::join(f.since, ", "));
   for (const std::string& l : op.laws) out += fmt::format("  law       {}\n", l);
   for (const std::string& s : op.samples) out += fmt::format("  example   {}\n", s);
-  return out + fmt::format("  meaning   {}\n", meaning(op));
+  if (op.samples.empty()) return out;
+  const auto text = driver::meaning_of_sample(op, op.samples[0]);
+  return out + fmt::format("\nmeaning ({}) of {}:\n{}", meaning(op), op.samples[0],
+                           text.ok() ? *text : text.error().to_string() + "\n");
 }
 
 }  // namespace

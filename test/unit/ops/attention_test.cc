@@ -30,13 +30,15 @@ std::vector<double> loops(const Tensor& q, const Tensor& k, const Tensor& v, dou
         double sum = 0;
         for (int64_t j = 0; j < L; ++j) {
           double dot = 0;
-          for (int64_t d = 0; d < D; ++d) dot += q.real(((b * H + h) * S + i) * D + d) * k.real(((b * K + g) * L + j) * D + d);
+          for (int64_t d = 0; d < D; ++d)
+            dot += q.real(((b * H + h) * S + i) * D + d) * k.real(((b * K + g) * L + j) * D + d);
           s[static_cast<size_t>(j)] = std::exp(dot * scale + bias(b, h, i, j));
           sum += s[static_cast<size_t>(j)];
         }
         for (int64_t e = 0; e < E; ++e) {
           double out = 0;
-          for (int64_t j = 0; j < L; ++j) out += s[static_cast<size_t>(j)] / sum * v.real(((b * K + g) * L + j) * E + e);
+          for (int64_t j = 0; j < L; ++j)
+            out += s[static_cast<size_t>(j)] / sum * v.real(((b * K + g) * L + j) * E + e);
           y.push_back(out);
         }
       }
@@ -75,10 +77,12 @@ TEST(Attention, AgreesWithLoops) {
 
 TEST(Attention, TakesFlatHeads) {
   const Tensor q = noise({2, 4, 3, 2}, 1), k = noise({2, 2, 5, 2}, 2), v = noise({2, 2, 5, 3}, 3);
-  const auto y = run_one("attention", {flat(q), flat(k), flat(v)}, {{"q_num_heads", int64_t{4}}, {"kv_num_heads", int64_t{2}}});
+  const auto y =
+      run_one("attention", {flat(q), flat(k), flat(v)}, {{"q_num_heads", int64_t{4}}, {"kv_num_heads", int64_t{2}}});
   ASSERT_TRUE(y.ok()) << y.error().to_string();
   EXPECT_EQ(y->at(0).dims(), (Ints{2, 3, 12}));
-  expect_near(y->at(0), flat(Tensor::of(DType::F32, {2, 4, 3, 3}, loops(q, k, v, 1 / std::sqrt(2.0), no_bias))).to_reals());
+  expect_near(y->at(0),
+              flat(Tensor::of(DType::F32, {2, 4, 3, 3}, loops(q, k, v, 1 / std::sqrt(2.0), no_bias))).to_reals());
 }
 
 TEST(Attention, ContinuesThePast) {
@@ -88,16 +92,17 @@ TEST(Attention, ContinuesThePast) {
   ASSERT_TRUE(y.ok()) << y.error().to_string();
   EXPECT_EQ(y->at(1).dims(), (Ints{1, 1, 5, 2}));
   EXPECT_EQ(y->at(3).dims(), (Ints{1, 1, 2, 5}));
-  expect_near(y->at(0), loops(q, y->at(1), y->at(2), 1 / std::sqrt(2.0), [](int64_t, int64_t, int64_t i, int64_t j) {
-                return j <= i + 3 ? 0.0 : -INFINITY;
-              }));
+  expect_near(y->at(0), loops(q, y->at(1), y->at(2), 1 / std::sqrt(2.0),
+                              [](int64_t, int64_t, int64_t i, int64_t j) { return j <= i + 3 ? 0.0 : -INFINITY; }));
 }
 
 TEST(Attention, RefusesWhatDoesNotFit) {
   const Tensor q = noise({2, 3, 3, 2}, 1), k = noise({2, 2, 3, 2}, 2);
   EXPECT_FALSE(run_one("attention", {q, k, k}).ok());
   EXPECT_FALSE(run_one("attention", {flat(q), flat(k), flat(k)}).ok());
-  EXPECT_FALSE(run_one("attention", {flat(q), flat(k), flat(k)}, {{"q_num_heads", int64_t{0}}, {"kv_num_heads", int64_t{2}}}).ok());
+  EXPECT_FALSE(
+      run_one("attention", {flat(q), flat(k), flat(k)}, {{"q_num_heads", int64_t{0}}, {"kv_num_heads", int64_t{2}}})
+          .ok());
   EXPECT_FALSE(run_one("attention", {k, k, k}, {{"qk_matmul_output_mode", int64_t{4}}}).ok());
   EXPECT_FALSE(run_one("attention", {k, k, k, std::nullopt, k}).ok());
 }
@@ -106,10 +111,12 @@ TEST(MultiHeadAttention, KnowsItsMasksAndBiases) {
   const Tensor q = noise({2, 2, 3, 2}, 1), k = noise({2, 2, 4, 2}, 2), v = noise({2, 2, 4, 3}, 3);
   const ir::Attrs heads{{"num_heads", int64_t{2}}};
   const auto lengths = [](int64_t b, int64_t, int64_t, int64_t j) { return j < (b == 0 ? 2 : 4) ? 0.0 : -10000; };
-  const auto expected = flat(Tensor::of(DType::F32, {2, 2, 3, 3}, loops(q, k, v, 1 / std::sqrt(2.0), lengths))).to_reals();
-  for (const Tensor& mask : {Tensor::of<int64_t>(DType::I32, {2}, {2, 4}), Tensor::of<int64_t>(DType::I32, {4}, {2, 4, 0, 0}),
-                             Tensor::of<int64_t>(DType::I32, {8}, {2, 4, 0, 3, 6, 0, 2, 6}),
-                             Tensor::of<int64_t>(DType::I32, {2, 4}, {1, 1, 0, 0, 1, 1, 1, 1})}) {
+  const auto expected =
+      flat(Tensor::of(DType::F32, {2, 2, 3, 3}, loops(q, k, v, 1 / std::sqrt(2.0), lengths))).to_reals();
+  for (const Tensor& mask :
+       {Tensor::of<int64_t>(DType::I32, {2}, {2, 4}), Tensor::of<int64_t>(DType::I32, {4}, {2, 4, 0, 0}),
+        Tensor::of<int64_t>(DType::I32, {8}, {2, 4, 0, 3, 6, 0, 2, 6}),
+        Tensor::of<int64_t>(DType::I32, {2, 4}, {1, 1, 0, 0, 1, 1, 1, 1})}) {
     const auto y = run_one("ms_multi_head_attention", {flat(q), flat(k), flat(v), std::nullopt, mask}, heads);
     ASSERT_TRUE(y.ok()) << y.error().to_string();
     expect_near(y->at(0), expected);
@@ -117,7 +124,8 @@ TEST(MultiHeadAttention, KnowsItsMasksAndBiases) {
   const Tensor zero(DType::F32, {14});
   const auto y = run_one("ms_multi_head_attention", {flat(q), flat(k), flat(v), zero}, heads, 3);
   ASSERT_TRUE(y.ok()) << y.error().to_string();
-  expect_near(y->at(0), flat(Tensor::of(DType::F32, {2, 2, 3, 3}, loops(q, k, v, 1 / std::sqrt(2.0), no_bias))).to_reals());
+  expect_near(y->at(0),
+              flat(Tensor::of(DType::F32, {2, 2, 3, 3}, loops(q, k, v, 1 / std::sqrt(2.0), no_bias))).to_reals());
   EXPECT_EQ(y->at(1), k);
   EXPECT_FALSE(run_one("ms_multi_head_attention", {flat(q), flat(k), flat(v)}, {{"num_heads", int64_t{-1}}}).ok());
 }
@@ -145,11 +153,12 @@ TEST(GroupQueryAttention, IsCausalOverThePast) {
                           Tensor::of<int64_t>(DType::I32, {}, {5})},
                          {{"num_heads", int64_t{4}}, {"kv_num_heads", int64_t{2}}}, 3);
   ASSERT_TRUE(y.ok()) << y.error().to_string();
-  expect_near(y->at(0), flat(Tensor::of(DType::F32, {1, 4, 2, 2},
-                                        loops(q, y->at(1), y->at(2), 1 / std::sqrt(2.0),
-                                              [](int64_t, int64_t, int64_t i, int64_t j) {
-                                                return j <= i + 3 ? 0.0 : -INFINITY;
-                                              }))).to_reals());
+  expect_near(
+      y->at(0),
+      flat(Tensor::of(DType::F32, {1, 4, 2, 2},
+                      loops(q, y->at(1), y->at(2), 1 / std::sqrt(2.0),
+                            [](int64_t, int64_t, int64_t i, int64_t j) { return j <= i + 3 ? 0.0 : -INFINITY; })))
+          .to_reals());
 }
 
 TEST(RotaryEmbedding, TurnsPairs) {
@@ -168,7 +177,8 @@ TEST(RotaryEmbedding, TurnsPairs) {
     const auto y = run_one("rotary_embedding", {x, cos, sin}, attrs);
     ASSERT_TRUE(y.ok()) << y.error().to_string();
     expect_near(y->at(0), expected);
-    const auto m = run_one("ms_rotary_embedding", {x, Tensor::ints({0}), cos.reshaped({2, 2}), sin.reshaped({2, 2})}, attrs);
+    const auto m =
+        run_one("ms_rotary_embedding", {x, Tensor::ints({0}), cos.reshaped({2, 2}), sin.reshaped({2, 2})}, attrs);
     ASSERT_TRUE(m.ok()) << m.error().to_string();
     expect_near(m->at(0), expected);
   }

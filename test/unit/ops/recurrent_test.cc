@@ -68,7 +68,8 @@ std::pair<Reals, Reals> loops(const Layer& l, int64_t directions, bool reverse, 
 }
 
 TEST(Rnn, RunsInEveryDirection) {
-  for (const auto& [direction, n] : {std::pair<std::string, int64_t>{"forward", 1}, {"reverse", 1}, {"bidirectional", 2}}) {
+  for (const auto& [direction, n] :
+       {std::pair<std::string, int64_t>{"forward", 1}, {"reverse", 1}, {"bidirectional", 2}}) {
     Layer l(1, n);
     l.lengths = {T, 2};
     const auto [y, h] = loops(l, n, direction == "reverse", [&](int64_t d, int64_t t, int64_t s, Reals& hs, Reals&) {
@@ -127,9 +128,12 @@ TEST(Lstm, HasPeepholesClipsAndOtherActivations) {
         hs[i] = f(gate(1) + l.p.real(H + k) * cs[i]) * std::max(0.0, clip(cs[i]));
       }
     });
-    const ir::Attrs attrs{{"direction", std::string("reverse")}, {"clip", bound}, {"input_forget", coupled},
+    const ir::Attrs attrs{{"direction", std::string("reverse")},
+                          {"clip", bound},
+                          {"input_forget", coupled},
                           {"activations", std::vector<std::string>{"HardSigmoid", "Tanh", "Relu"}},
-                          {"activation_alpha", Reals{0.3}}, {"activation_beta", Reals{0.4}}};
+                          {"activation_alpha", Reals{0.3}},
+                          {"activation_beta", Reals{0.4}}};
     const auto out = run_one("lstm", {l.x, l.w, l.r, l.b, std::nullopt, l.h0, l.c0, l.p}, attrs, 3);
     ASSERT_TRUE(out.ok()) << out.error().to_string();
     expect_near(out->at(0), y);
