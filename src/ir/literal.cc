@@ -41,26 +41,6 @@ bool is_bare_name(std::string_view text) {
   });
 }
 
-void append_quoted(std::string& out, std::string_view text) {
-  out += '"';
-  for (size_t i = 0; i < text.size();) {
-    const char c = text[i];
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (const size_t n = utf8_length(text.substr(i)); u < 0x20 || u == 0x7F || n == 0) {
-      fmt::format_to(std::back_inserter(out), "\\x{:02x}", u);
-    } else {
-      out.append(text.substr(i, n));
-      i += n - 1;
-    }
-    ++i;
-  }
-  out += '"';
-}
-
 void append_real(std::string& out, double value, bool marked) {
   if (std::isnan(value)) return append_nan(out, std::bit_cast<uint64_t>(value), 0x7FF8000000000000);
   const size_t start = out.size();

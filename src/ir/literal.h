@@ -1,18 +1,16 @@
-// Literals of the graph text, written: quoted strings, exact numbers, hexadecimal bytes. parser.h reads them back.
+// Literals of the graph text, written: exact numbers, hexadecimal bytes. parser.h reads them back.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "base/quote.h"
 #include "tensor/tensor.h"
 
 namespace isomer::ir {
 
 // A name that stands without quotes: letters, digits, '_', '.', at least one of them.
 bool is_bare_name(std::string_view text);
-
-// "text" with escapes; any byte string comes back.
-void append_quoted(std::string& out, std::string_view text);
 
 // The shortest decimal that reads back as the same bits: nan, inf, -inf and nan(0x...) with its payload where those are
 // meant. With `marked` a number always has a '.', an 'e' or a keyword, so that it is no integer.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/quote.h"
 #include "te/words.h"
 
 namespace isomer::te {
@@ -36,17 +37,7 @@ bool is_plain_name(std::string_view s) {
 
 std::string name_in_text(std::string_view s) {
   if (is_plain_name(s)) return std::string(s);
-  std::string out = "\"";
-  for (const char c : s) {
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      out += {'\\', c};
-    else if (u < 0x20 || u == 0x7F)
-      out += fmt::format("\\x{:02x}", u);
-    else
-      out += c;
-  }
-  return out + "\"";
+  return quote(s);
 }
 
 namespace {

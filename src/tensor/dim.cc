@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/arithmetic.h"
+#include "base/quote.h"
 
 namespace isomer {
 
@@ -35,20 +36,6 @@ bool is_identifier(std::string_view s) {
   if (s.empty() || !(std::isalpha(static_cast<unsigned char>(s[0])) || s[0] == '_')) return false;
   return std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; }) &&
          s != "floordiv" && s != "max" && s != "min" && s != "invalid";
-}
-
-std::string quote(std::string_view s) {
-  std::string out = "\"";
-  for (char c : s) {
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      out += {'\\', c};
-    else if (u < 0x20 || u == 0x7F)
-      out += fmt::format("\\x{:02x}", u);
-    else
-      out += c;
-  }
-  return out + "\"";
 }
 
 }  // namespace
