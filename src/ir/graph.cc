@@ -38,31 +38,36 @@ std::vector<Hash128> node_hashes(const Graph& g) {
   return hashes;
 }
 
-// Compares two nodes whose inputs have been matched: `match` of a's nodes is the class of nodes in b, `classes` of b's.
-bool same_node(const Graph& a, uint32_t x, const Graph& b, uint32_t y, const std::vector<uint32_t>& match,
-               const std::vector<uint32_t>& classes) {
+// The same apart from what their inputs are.
+bool same_content(const Graph& a, uint32_t x, const Graph& b, uint32_t y) {
   const Node &n = a.node(x), &m = b.node(y);
   if (n.op->name != m.op->name || n.inputs.size() != m.inputs.size() || !(n.types == m.types) || !(n.attrs == m.attrs))
     return false;
-  if (x < a.input_count() && (x != y || n.names != m.names)) return false;
+  if ((x < a.input_count() || y < b.input_count()) && (x != y || n.names != m.names)) return false;
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     const Value &u = n.inputs[i], &v = m.inputs[i];
-    if (u.is_none() != v.is_none()) return false;
-    if (!u.is_none() && (match[u.node] != classes[v.node] || u.index != v.index)) return false;
+    if (u.is_none() != v.is_none() || u.index != v.index) return false;
   }
   return true;
 }
 
 // Nodes of equal content are one class, named by its first node (two initialisers of one content have two nodes);
 // a node that is not pure is a class of its own.
-std::vector<uint32_t> classes_of(const Graph& g, const std::vector<Hash128>& hashes,
-                                 std::unordered_multimap<Hash128, uint32_t>& by_hash) {
+std::vector<uint32_t> classes_of(const Graph& g) {
+  const std::vector<Hash128> hashes = node_hashes(g);
+  std::unordered_multimap<Hash128, uint32_t> by_hash;
   std::vector<uint32_t> classes(g.nodes().size());
+  const auto same_inputs = [&](uint32_t x, uint32_t y) {
+    const std::vector<Value>&u = g.node(x).inputs, &v = g.node(y).inputs;
+    for (size_t i = 0; i < u.size(); ++i)
+      if (!u[i].is_none() && classes[u[i].node] != classes[v[i].node]) return false;
+    return true;
+  };
   for (uint32_t i = 0; i < classes.size(); ++i) {
     classes[i] = i;
     const auto [from, to] = by_hash.equal_range(hashes[i]);
     for (auto it = from; it != to && classes[i] == i && g.node(i).op->pure; ++it)
-      if (same_node(g, i, g, it->second, classes, classes)) classes[i] = it->second;
+      if (same_content(g, i, g, it->second) && same_inputs(i, it->second)) classes[i] = it->second;
     if (classes[i] == i) by_hash.emplace(hashes[i], i);
   }
   return classes;
@@ -78,29 +83,29 @@ Hash128 Graph::content_hash() const {
   return h.digest();
 }
 
+// Pairs the classes of both graphs from the outputs down. What a node is used for decides which of two equal draws it
+// is, so no order of the nodes matters and nothing has to be tried.
 bool equal(const Graph& a, const Graph& b) {
   if (&a == &b) return true;
   if (a.input_count() != b.input_count() || a.outputs().size() != b.outputs().size()) return false;
-  std::unordered_multimap<Hash128, uint32_t> of_b;
-  const std::vector<Hash128> hb = node_hashes(b), ha = node_hashes(a);
-  const std::vector<uint32_t> classes = classes_of(b, hb, of_b);
-  std::vector<uint32_t> match(a.nodes().size(), UINT32_MAX);
-  std::vector<bool> drawn(b.nodes().size(), false);
-  for (uint32_t i = 0; i < a.nodes().size(); ++i) {
-    const auto [from, to] = of_b.equal_range(ha[i]);
-    for (auto it = from; it != to && match[i] == UINT32_MAX; ++it) {
-      if (!a.node(i).op->pure && drawn[it->second]) continue;
-      if (!same_node(a, i, b, it->second, match, classes)) continue;
-      match[i] = it->second;
-      drawn[it->second] = true;
-    }
-  }
-  for (uint32_t i = 0; i < a.input_count(); ++i)
-    if (match[i] != i) return false;
+  const std::vector<uint32_t> of_a = classes_of(a), of_b = classes_of(b);
+  std::vector<uint32_t> to_b(a.nodes().size(), UINT32_MAX), to_a(b.nodes().size(), UINT32_MAX);
+  std::vector<std::pair<uint32_t, uint32_t>> open;
+  for (uint32_t i = 0; i < a.input_count(); ++i) open.emplace_back(i, i);
   for (size_t i = 0; i < a.outputs().size(); ++i) {
     const Output &x = a.outputs()[i], &y = b.outputs()[i];
-    if (x.name != y.name || match[x.value.node] != classes[y.value.node] || x.value.index != y.value.index)
-      return false;
+    if (x.name != y.name || x.value.index != y.value.index) return false;
+    open.emplace_back(x.value.node, y.value.node);
+  }
+  while (!open.empty()) {
+    const uint32_t x = of_a[open.back().first], y = of_b[open.back().second];
+    open.pop_back();
+    if (to_b[x] == y && to_a[y] == x) continue;
+    if (to_b[x] != UINT32_MAX || to_a[y] != UINT32_MAX || !same_content(a, x, b, y)) return false;
+    to_b[x] = y;
+    to_a[y] = x;
+    for (size_t i = 0; i < a.node(x).inputs.size(); ++i)
+      if (const Value v = a.node(x).inputs[i]; !v.is_none()) open.emplace_back(v.node, b.node(y).inputs[i].node);
   }
   return true;
 }
