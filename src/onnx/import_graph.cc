@@ -41,14 +41,21 @@ Expected<void> Importer::check_declared(std::string_view name, ir::Value value, 
   return scope.builder.declare_type(value, type);
 }
 
-Expected<void> Importer::import_inputs(const GraphProto& graph, Scope& scope) {
+// `passed`: the types of the values a body's inputs get, where that is known. An input that declares no type takes the
+// element type of its value; its shape may change from one run of the body to the next.
+Expected<void> Importer::import_inputs(const GraphProto& graph, Scope& scope, std::span<const Type> passed) {
   std::unordered_set<std::string_view> initialized;
   for (const auto& t : graph.initializer()) initialized.insert(t.name());
   for (const auto& t : graph.sparse_initializer()) initialized.insert(t.values().name());
-  for (const auto& input : graph.input()) {
+  for (int i = 0; i < graph.input_size(); ++i) {
+    const auto& input = graph.input(i);
     // An input with an initializer has a value of its own; Isomer takes the value and drops the input.
     if (initialized.contains(input.name())) continue;
     ISOMER_TRY(Type type, read_type(input.type(), input.name()));
+    if (says_nothing(type) && static_cast<size_t>(i) < passed.size()) {
+      type = passed[static_cast<size_t>(i)];
+      type.shape = Shape::unknown();
+    }
     ISOMER_TRY(const ir::Value v, scope.builder.input(input.name(), std::move(type)));
     ISOMER_CHECK_OK(define(input.name(), v, scope));
   }
@@ -163,7 +170,13 @@ Expected<void> Importer::import_bodies(Call& call, Scope& scope) {
   std::sort(captures.begin(), captures.end());
   captures.erase(std::unique(captures.begin(), captures.end()), captures.end());
   for (const auto& [attribute, graph] : bodies) {
-    ISOMER_TRY(ir::Graph body, import_body(*graph, free, captures, scope));
+    // The inputs of a body are the node's last ones; what comes before them is for the node itself.
+    const size_t before = call.inputs.size() - std::min(call.inputs.size(), static_cast<size_t>(graph->input_size()));
+    std::vector<Type> passed;
+    for (size_t i = before; i < call.inputs.size(); ++i)
+      passed.push_back(call.inputs[i].is_none() ? Type{DType::Opaque, Shape::unknown(), nullptr}
+                                                : scope.builder.type(call.inputs[i]));
+    ISOMER_TRY(ir::Graph body, import_body(*graph, free, captures, passed, scope));
     for (const ir::Output& o : body.outputs()) call.carries_opaque |= body.type(o.value).dtype == DType::Opaque;
     for (const ir::Node& n : body.inputs()) call.carries_opaque |= n.types[0].dtype == DType::Opaque;
     call.bodies.set(std::string(attribute), std::make_shared<const ir::Graph>(std::move(body)));
@@ -176,10 +189,11 @@ Expected<void> Importer::import_bodies(Call& call, Scope& scope) {
 
 Expected<ir::Graph> Importer::import_body(const GraphProto& graph,
                                           const std::vector<std::pair<std::string_view, ir::Value>>& free,
-                                          const std::vector<ir::Value>& captures, const Scope& outer) {
+                                          const std::vector<ir::Value>& captures, std::span<const Type> passed,
+                                          const Scope& outer) {
   ir::GraphBuilder builder(table_, graph.name());
   Scope scope{.builder = builder, .opsets = outer.opsets, .arguments = outer.arguments, .prefix = outer.prefix};
-  ISOMER_CHECK_OK(import_inputs(graph, scope));
+  ISOMER_CHECK_OK(import_inputs(graph, scope, passed));
   std::map<ir::Value, ir::Value> inner;
   for (const ir::Value& v : captures) {
     std::string name = outer.builder.graph().value_name(v);

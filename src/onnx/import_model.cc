@@ -132,7 +132,7 @@ Expected<Model> Importer::run() {
   ISOMER_CHECK_OK(read_functions());
   ir::GraphBuilder builder(table_, model_.graph().name());
   Scope scope{.builder = builder, .opsets = opsets_};
-  ISOMER_CHECK_OK(import_inputs(model_.graph(), scope));
+  ISOMER_CHECK_OK(import_inputs(model_.graph(), scope, {}));
   ISOMER_CHECK_OK(import_rest(model_.graph(), scope));
   builder.set_metadata(metadata());
   ISOMER_TRY(ir::Graph graph, std::move(builder).finish());

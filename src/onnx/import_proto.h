@@ -6,6 +6,7 @@
 #include <onnx.pb.h>
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -76,7 +77,7 @@ class Importer {
   ir::Metadata metadata() const;
 
   // Graphs.
-  Expected<void> import_inputs(const ::onnx::GraphProto& graph, Scope& scope);
+  Expected<void> import_inputs(const ::onnx::GraphProto& graph, Scope& scope, std::span<const Type> passed);
   Expected<void> import_initializers(const ::onnx::GraphProto& graph, Scope& scope);
   Expected<void> import_initializer(const ::onnx::TensorProto& tensor, Scope& scope);
   Expected<void> import_rest(const ::onnx::GraphProto& graph, Scope& scope);
@@ -99,7 +100,8 @@ class Importer {
   Expected<void> import_bodies(Call& call, Scope& scope);
   Expected<ir::Graph> import_body(const ::onnx::GraphProto& graph,
                                   const std::vector<std::pair<std::string_view, ir::Value>>& free,
-                                  const std::vector<ir::Value>& captures, const Scope& outer);
+                                  const std::vector<ir::Value>& captures, std::span<const Type> passed,
+                                  const Scope& outer);
   Expected<std::vector<ir::Value>> inline_function(Function& function, Call& call, Scope& scope);
   void warn(std::string text);
 
