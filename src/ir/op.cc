@@ -53,7 +53,9 @@ Expected<void> check_inputs(const OpContext& c) {
     const InputDef* def = input_def(op, i);
     if (!def) return c.error(fmt::format("expected at most {} inputs, found {}", op.inputs.size(), c.input_count()));
     if (!c.has(i)) {
-      if (def->arity == Arity::Required) return c.error(fmt::format("input '{}' is missing", def->name));
+      // A list that must not be empty has no gaps either: its members tell the types of the outputs.
+      if (def->arity == Arity::Required || (def->at_least > 0 && i < c.input_count()))
+        return c.error(fmt::format("input '{}' is missing", def->name));
       continue;
     }
     const DType t = c.dtype(i);
@@ -83,6 +85,8 @@ Expected<void> check_attrs(const OpContext& c) {
     if (kind_of(value) != def->kind)
       return c.error(
           fmt::format("attribute '{}' is of kind {}, expected {}", key, name(kind_of(value)), name(def->kind)));
+    if (const DType* type = std::get_if<DType>(&value); type && *type == DType::Opaque)
+      return c.error(fmt::format("attribute '{}' is opaque, expected a type of numbers", key));
   }
   for (const AttrDef& def : c.op().attrs)
     if (def.required && !c.attrs().has(def.name)) return c.error(fmt::format("attribute '{}' is missing", def.name));

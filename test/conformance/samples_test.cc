@@ -13,6 +13,19 @@
 namespace isomer {
 namespace {
 
+// Whether the record alone tells an output's element type; else its own type rule has to, at any rank.
+bool tells(const ir::OpDef& op, std::string type) {
+  if (type.starts_with('$')) {
+    const size_t bar = type.find('|');
+    const ir::AttrDef* a = op.attr(type.substr(1, bar == std::string::npos ? bar : bar - 1));
+    if (a && (a->required || a->standard)) return true;
+    type = bar == std::string::npos ? "" : type.substr(bar + 1);
+  }
+  return dtype_from_name(type) || std::any_of(op.inputs.begin(), op.inputs.end(), [&](const ir::InputDef& i) {
+           return i.var == type && (i.arity == ir::Arity::Required || i.at_least > 0);
+         });
+}
+
 TEST(Records, AreComplete) {
   for (const ir::OpDef& op : ops::table().records()) {
     SCOPED_TRACE(op.name);
@@ -28,6 +41,8 @@ TEST(Records, AreComplete) {
         EXPECT_EQ(ir::kind_of(*a.standard), a.kind) << a.name;
       }
     }
+    for (const ir::OutputDef& o : op.outputs)
+      EXPECT_TRUE(tells(op, o.type) || (op.infer && op.infer_unranked)) << o.name;
     for (const ir::OnnxForm& form : op.onnx) {
       EXPECT_FALSE(form.since.empty());
       EXPECT_TRUE(std::is_sorted(form.since.begin(), form.since.end()));
