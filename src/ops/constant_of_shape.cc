@@ -25,7 +25,7 @@ ir::OpDef op_constant_of_shape() {
     const te::Expr fill = is_float(t) ? te::Expr::real(t, value.real(0)) : te::Expr::integer(t, value.integer(0));
     return b.finish({b.map("output", t, dims, [&](auto) { return fill; })});
   };
-  op.samples = {"constant_of_shape([2,3])", "constant_of_shape([4]){value=i64[1] [7]}"};
+  op.samples = {"constant_of_shape([2,3])", "constant_of_shape([4]){value=const i64[1] [7]}"};
   op.onnx = {{.type = "ConstantOfShape", .since = {9, 20, 21, 23}, .stable = 9}};
   return op;
 }

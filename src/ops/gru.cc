@@ -49,6 +49,10 @@ ir::OpDef op_gru() {
                               return step(f, d, x, s, reset_after);
                             });
   };
+  op.samples = {"gru(f32[3,2,4], f32[1,6,4], f32[1,6,2])",
+                "gru(f32[2,2,3], f32[2,3,3], f32[2,3,1], f32[2,6], i32[2] [2,1], f32[2,2,1])"
+                "{direction=\"bidirectional\", linear_before_reset=1, hidden_size=1} -> 2",
+                "gru(f32[2,3,2], f32[1,6,2], f32[1,6,2], f32[1,12]){layout=1, direction=\"reverse\", clip=0.5} -> 2"};
   op.onnx = recurrent_onnx("GRU", {1, 3, 7, 14, 22});
   return op;
 }

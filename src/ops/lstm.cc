@@ -43,6 +43,13 @@ ir::OpDef op_lstm() {
         c, b, in, kind, false,
         [coupled](Compose& f, const Direction& d, ir::Value x, const State& s) { return step(f, d, x, s, coupled); });
   };
+  op.samples = {"lstm(f32[3,2,4], f32[1,8,4], f32[1,8,2])",
+                "lstm(f32[2,2,3], f32[2,4,3], f32[2,4,1], f32[2,8], i32[2] [2,1], f32[2,2,1], f32[2,2,1], f32[2,3])"
+                "{direction=\"bidirectional\", hidden_size=1, clip=0.5} -> 3",
+                "lstm(f32[2,3,2], f32[1,8,2], f32[1,8,2], f32[1,16], _, f32[2,1,2])"
+                "{layout=1, direction=\"reverse\", input_forget=1} -> 2",
+                "lstm(f32[2,1,2], f32[1,4,2], f32[1,4,1]){activations=[\"HardSigmoid\",\"Relu\",\"Affine\"], "
+                "activation_alpha=[0.25,2.0], activation_beta=[0.5,0.125]}"};
   op.onnx = recurrent_onnx("LSTM", {1, 7, 14, 22});
   return op;
 }

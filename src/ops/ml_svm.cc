@@ -250,6 +250,12 @@ ir::OpDef op_ml_svm_classifier() {
     out.resize(c.output_count());
     return out;
   };
+  op.samples = {
+      "ml_svm_classifier(f32[4,1]){coefficients=[1.0,-1.0,-1.0,1.0,1.0,-1.0], rho=[1.0,2.0,3.0], "
+      "support_vectors=[1.0,2.0,3.0], vectors_per_class=[1,1,1], classlabels_ints=[7,8,9]} -> 2",
+      "ml_svm_classifier(f32[4,1]){coefficients=[1.0,-1.0], rho=[0.5], support_vectors=[1.0,2.0], "
+      "vectors_per_class=[1,1], classlabels_ints=[0,1], prob_a=[-1.0], prob_b=[0.25], kernel_type=\"RBF\", "
+      "kernel_params=[0.5,0.0,3.0]} -> 2"};
   op.onnx = {{.type = "SVMClassifier", .since = {1}, .domain = "ai.onnx.ml"}};
   return op;
 }
@@ -292,7 +298,8 @@ ir::OpDef op_ml_svm_regressor() {
   };
   op.samples = {
       "ml_svm_regressor(f32[3,2]){coefficients=[0.5,-1.0], rho=[0.25], support_vectors=[1.0,2.0,3.0,4.0], "
-      "n_supports=2, kernel_type=\"RBF\", kernel_params=[0.5,0.0,3.0]}"};
+      "n_supports=2, kernel_type=\"RBF\", kernel_params=[0.5,0.0,3.0]}",
+      "ml_svm_regressor(i64[3,2]){coefficients=[0.5,-1.0], rho=[0.25], one_class=1}"};
   op.onnx = {{.type = "SVMRegressor", .since = {1}, .domain = "ai.onnx.ml"}};
   return op;
 }

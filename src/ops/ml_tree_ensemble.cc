@@ -162,6 +162,15 @@ ir::OpDef op_ml_tree_ensemble() {
               {.name = "post_transform", .kind = Int, .standard = ir::AttrValue(int64_t{0})},
               {.name = "tree_roots", .kind = Ints, .required = true}};
   make_regressor(op, ensemble_of);
+  op.samples = {
+      "ml_tree_ensemble(f32[4,1] in 0..6){nodes_modes=const u8[2] [6,3], nodes_splits=const f32[2] [0,5], "
+      "membership_values=const f32[3] [1,3,nan], nodes_featureids=[0,0], nodes_truenodeids=[0,1], "
+      "nodes_trueleafs=[1,1], "
+      "nodes_falsenodeids=[1,2], nodes_falseleafs=[0,1], leaf_targetids=[0,1,0], leaf_weights=const f32[3] [1,2,4], "
+      "n_targets=2, tree_roots=[0]}",
+      "ml_tree_ensemble(f64[2,3]){nodes_modes=const u8[1] [0], nodes_splits=const f64[1] [0.25], nodes_featureids=[2], "
+      "nodes_truenodeids=[0], nodes_trueleafs=[1], nodes_falsenodeids=[1], nodes_falseleafs=[1], leaf_targetids=[0,0], "
+      "leaf_weights=const f64[2] [1,2], tree_roots=[0], aggregate_function=3}"};
   op.onnx = {{.type = "TreeEnsemble", .since = {5}, .stable = 5, .domain = "ai.onnx.ml"}};
   return op;
 }
@@ -177,6 +186,18 @@ ir::OpDef op_ml_tree_ensemble_regressor() {
       {.name = "aggregate_function", .kind = ir::AttrKind::String, .standard = ir::AttrValue(std::string("SUM"))});
   op.attrs.push_back({.name = "n_targets", .kind = ir::AttrKind::Int, .standard = ir::AttrValue(int64_t{1})});
   make_regressor(op, regressor_of);
+  op.samples = {
+      "ml_tree_ensemble_regressor(f32[3,2]){nodes_treeids=[0,0,0,1,1,1], nodes_nodeids=[0,1,2,0,1,2], "
+      "nodes_featureids=[0,0,0,1,0,0], nodes_truenodeids=[1,0,0,1,0,0], nodes_falsenodeids=[2,0,0,2,0,0], "
+      "nodes_values=[0.5,0.0,0.0,0.0,0.0,0.0], "
+      "nodes_modes=[\"BRANCH_LEQ\",\"LEAF\",\"LEAF\",\"BRANCH_GT\",\"LEAF\",\"LEAF\"], "
+      "target_treeids=[0,0,1,1], target_nodeids=[1,2,1,2], target_ids=[0,0,0,0], target_weights=[1.0,2.0,10.0,-20.0]}",
+      "ml_tree_ensemble_regressor(i64[3,2]){nodes_treeids=[0,0,0,1,1,1], nodes_nodeids=[0,1,2,0,1,2], "
+      "nodes_featureids=[0,0,0,1,0,0], nodes_truenodeids=[1,0,0,1,0,0], nodes_falsenodeids=[2,0,0,2,0,0], "
+      "nodes_values=[0.5,0.0,0.0,0.0,0.0,0.0], "
+      "nodes_modes=[\"BRANCH_LEQ\",\"LEAF\",\"LEAF\",\"BRANCH_EQ\",\"LEAF\",\"LEAF\"], "
+      "target_treeids=[0,0,1,1], target_nodeids=[1,2,1,2], target_ids=[0,1,0,1], target_weights=[1.0,2.0,10.0,-20.0], "
+      "n_targets=2, aggregate_function=\"AVERAGE\", base_values=[0.5,-0.5], post_transform=\"SOFTMAX\"}"};
   op.onnx = {{.type = "TreeEnsembleRegressor", .since = {1, 3, 5}, .stable = 3, .domain = "ai.onnx.ml"}};
   return op;
 }
@@ -211,6 +232,19 @@ ir::OpDef op_ml_tree_ensemble_classifier() {
     out.resize(c.output_count());
     return out;
   };
+  op.samples = {
+      "ml_tree_ensemble_classifier(f32[3,2]){nodes_treeids=[0,0,0,1,1,1], nodes_nodeids=[0,1,2,0,1,2], "
+      "nodes_featureids=[0,0,0,1,0,0], nodes_truenodeids=[1,0,0,1,0,0], nodes_falsenodeids=[2,0,0,2,0,0], "
+      "nodes_values=[0.5,0.0,0.0,0.0,0.0,0.0], "
+      "nodes_modes=[\"BRANCH_LEQ\",\"LEAF\",\"LEAF\",\"BRANCH_LT\",\"LEAF\",\"LEAF\"], "
+      "class_treeids=[0,0,1,1], class_nodeids=[1,2,1,2], class_ids=[0,1,2,0], class_weights=[1.0,2.0,3.0,4.0], "
+      "classlabels_int64s=[10,20,30], post_transform=\"SOFTMAX\"} -> 2",
+      "ml_tree_ensemble_classifier(f32[3,2]){nodes_treeids=[0,0,0,1,1,1], nodes_nodeids=[0,1,2,0,1,2], "
+      "nodes_featureids=[0,0,0,1,0,0], nodes_truenodeids=[1,0,0,1,0,0], nodes_falsenodeids=[2,0,0,2,0,0], "
+      "nodes_values=[0.5,0.0,0.0,0.0,0.0,0.0], "
+      "nodes_modes=[\"BRANCH_LEQ\",\"LEAF\",\"LEAF\",\"BRANCH_NEQ\",\"LEAF\",\"LEAF\"], "
+      "class_treeids=[0,0,1,1], class_nodeids=[1,2,1,2], class_ids=[0,0,0,0], class_weights=[1.0,2.0,3.0,-4.0], "
+      "classlabels_int64s=[3,8], post_transform=\"LOGISTIC\"} -> 2"};
   op.onnx = {{.type = "TreeEnsembleClassifier", .since = {1, 3, 5}, .stable = 3, .domain = "ai.onnx.ml"}};
   return op;
 }

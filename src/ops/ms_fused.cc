@@ -69,6 +69,31 @@ ir::OpDef op_ms_bias_gelu() {
   return op;
 }
 
+ir::OpDef op_ms_bias_split_gelu() {
+  ir::OpDef op;
+  op.name = "ms_bias_split_gelu";
+  op.doc = "The first half of x + bias along the last axis, times the exact gelu of the second.";
+  op.inputs = {{"x", "T", kFloats}, {"bias", "T", kFloats}};
+  op.outputs = {{"y", "T"}};
+  op.expand = [](const ir::OpContext& c, ir::GraphBuilder& b, std::span<const Value> in) -> Results {
+    if (c.rank(0) < 1 || c.rank(1) != 1)
+      return c.error(fmt::format("expected a tensor and a bias of rank 1, found {} and {}", c.shape(0).to_string(),
+                                 c.shape(1).to_string()));
+    const Dim& width = c.dim(0, c.rank(0) - 1);
+    if (!(width == c.dim(1, 0)) || (width.is_const() && width.value() % 2 != 0))
+      return c.error(fmt::format("expected a bias of {} elements, an even number, found {}", width.to_string(),
+                                 c.dim(1, 0).to_string()));
+    ISOMER_TRY(const Value sum, b.add1("add", {in[0], in[1]}));
+    ISOMER_TRY(const std::vector<Value> half,
+               b.add("split", {sum}, {{"axis", int64_t{-1}}, {"num_outputs", int64_t{2}}}, {}, 2));
+    ISOMER_TRY(const Value gate, b.add1("gelu", {half[1]}));
+    return b.add("mul", {half[0], gate});
+  };
+  op.samples = {"ms_bias_split_gelu(f32[1,2,6], f32[6])", "ms_bias_split_gelu(f32[2,4], f32[4])"};
+  op.onnx = microsoft("BiasSplitGelu");
+  return op;
+}
+
 ir::OpDef op_ms_fast_gelu() {
   ir::OpDef op;
   op.name = "ms_fast_gelu";

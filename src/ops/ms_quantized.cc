@@ -225,6 +225,35 @@ ir::OpDef op_ms_dynamic_quantize_matmul() {
   return op;
 }
 
+ir::OpDef op_ms_nhwc_max_pool() {
+  ir::OpDef op;
+  op.name = "ms_nhwc_max_pool";
+  op.doc = "max_pool of quantised images whose channels are the last axis.";
+  op.inputs = {{"x", "T", kBytes}};
+  op.outputs = {{"y", "T"}};
+  op.attrs = {{"auto_pad", AttrKind::String, std::string("NOTSET")},
+              {"ceil_mode", AttrKind::Int, int64_t{0}},
+              {"dilations", AttrKind::Ints},
+              {.name = "kernel_shape", .kind = AttrKind::Ints, .required = true},
+              {"pads", AttrKind::Ints},
+              {"strides", AttrKind::Ints}};
+  op.expand = [](const ir::OpContext& c, ir::GraphBuilder& b, std::span<const Value> in) -> Results {
+    const auto rank = static_cast<int64_t>(c.rank(0));
+    if (rank < 3) return c.error(fmt::format("expected rank 3 or more, found {}", rank));
+    std::vector<int64_t> inward = {0, rank - 1}, outward = {0};
+    for (int64_t a = 1; a < rank - 1; ++a) inward.push_back(a);
+    for (int64_t a = 2; a < rank; ++a) outward.push_back(a);
+    outward.push_back(1);
+    ISOMER_TRY(const Value x, b.add1("transpose", {in[0]}, {{"perm", inward}}));
+    ISOMER_TRY(const Value y, b.add1("max_pool", {x}, c.attrs()));
+    return b.add("transpose", {y}, {{"perm", outward}});
+  };
+  op.samples = {"ms_nhwc_max_pool(u8[1,4,5,2]){kernel_shape=[2,3], strides=[2,1]}",
+                "ms_nhwc_max_pool(i8[1,5,2]){kernel_shape=[3], pads=[1,1], dilations=[2]}"};
+  op.onnx = {{.type = "NhwcMaxPool", .domain = "com.microsoft"}};
+  return op;
+}
+
 namespace {
 
 struct Packed {

@@ -19,6 +19,10 @@ ir::OpDef op_rnn() {
                               return {d.activate(f, 0, x), ir::Value::none()};
                             });
   };
+  op.samples = {"rnn(f32[3,2,4], f32[1,2,4], f32[1,2,2])",
+                "rnn(f32[2,2,3], f32[2,1,3], f32[2,1,1], f32[2,2], i32[2] [2,1], f32[2,2,1])"
+                "{direction=\"bidirectional\", activations=[\"Relu\",\"Tanh\"], hidden_size=1} -> 2",
+                "rnn(f32[2,3,2], f32[1,2,2], f32[1,2,2]){layout=1, direction=\"reverse\"} -> 2"};
   op.onnx = recurrent_onnx("RNN", {1, 7, 14, 22});
   return op;
 }
