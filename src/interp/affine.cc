@@ -71,7 +71,7 @@ std::optional<Affine> AffineReader::compute(const te::Expr& e) {
   switch (e->kind) {
     case te::Kind::Int: return Affine{e->integer, {}};
     case te::Kind::Var: return Affine{0, {{e->var, 1}}};
-    case te::Kind::Size: return e->size.is_const() ? std::optional<Affine>({e->size.value(), {}}) : std::nullopt;
+    case te::Kind::Size: return e->size.is_const() ? std::optional(Affine{e->size.value(), {}}) : std::nullopt;
     case te::Kind::Unary: {
       if (e->unary != te::UnaryOp::Neg) return std::nullopt;
       const auto x = read(e->args[0]);
@@ -92,7 +92,10 @@ std::optional<Affine> AffineReader::compute(const te::Expr& e) {
 }
 
 std::optional<std::vector<Affine>> AffineReader::guards(const te::Expr& c) {
-  if (c->kind == te::Kind::Int) return c->integer ? std::optional<std::vector<Affine>>({}) : std::nullopt;
+  if (c->kind == te::Kind::Int) {
+    if (c->integer == 0) return std::nullopt;
+    return std::vector<Affine>{};
+  }
   if (c->kind != te::Kind::Binary) return std::nullopt;
   if (c->binary == te::BinaryOp::And && c.dtype() == DType::Bool) {
     auto a = guards(c->args[0]);

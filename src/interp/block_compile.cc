@@ -10,6 +10,7 @@
 #include "base/arithmetic.h"
 #include "interp/affine.h"
 #include "interp/contract_match.h"
+#include "interp/contract_plan.h"
 #include "te/scalar.h"
 
 namespace isomer::interp {
@@ -505,9 +506,11 @@ class Compiler {
     c.a = {m.a, part(m.a_address)};
     c.b = {m.b, part(m.b_address)};
     for (const Affine& g : m.guards) c.guards.push_back(part(g));
+    if (level == 1 && out_.panel < 0) plan_rows(c, m, dims_, out_.lane_axis);
     out_.contractions.push_back(std::move(c));
     Instruction i = instruction(Code::Contract, uniform);
     i.extra = static_cast<int>(out_.contractions.size()) - 1;
+    if (!out_.contractions.back().row_axes.empty()) out_.panel = i.extra;
     return put(std::move(i), true, level);
   }
 

@@ -108,6 +108,14 @@ struct Contraction {
   };
   Operand a, b;
   std::vector<Part> guards;
+
+  // When the contraction can be computed as a matrix product: one operand is the same in all lanes, the other on all
+  // points of the row axes, and each guard is a matter of one of them, which is zero outside of it.
+  std::vector<int> row_axes;  // output axes; empty: it cannot
+  bool lanes_in_a = false;    // which operand differs between lanes
+  std::vector<Part> row_guards, lane_guards;
+  const Operand& row_operand() const { return lanes_in_a ? b : a; }
+  const Operand& lane_operand() const { return lanes_in_a ? a : b; }
 };
 
 struct BlockProgram {
@@ -117,6 +125,7 @@ struct BlockProgram {
   std::vector<Form> forms;
   std::vector<Read> reads;
   std::vector<Contraction> contractions;
+  int panel = -1;  // the contraction that is computed for many rows at a time; it stands in `block`
   std::vector<bool> real_uniform, int_uniform;  // one entry per register
   int slots = 0;
   int lane_axis = -1;  // -1: a stage of one element per block

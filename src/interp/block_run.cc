@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
-#include "base/arithmetic.h"
+#include "interp/clip.h"
 #include "interp/contract.h"
+#include "interp/contract_panel.h"
 #include "interp/lane_ops.h"
 #include "te/scalar.h"
 
@@ -41,7 +42,12 @@ class Worker {
   }
   const double* real(int reg) const { return reals_[static_cast<size_t>(reg)]; }
   const int64_t* integer(int reg) const { return ints_[static_cast<size_t>(reg)]; }
+  bool in_time() {
+    if (!deadline_ || std::chrono::steady_clock::now() < *deadline_) return true;
+    return fail(timeout_diagnostic());
+  }
   std::optional<Diagnostic> error;
+  const double* panel_row = nullptr;  // the sums of the program's panel at the current block
 
  private:
   template <class T>
@@ -61,10 +67,6 @@ class Worker {
   bool fail(Diagnostic d) {
     if (!error) error = std::move(d);
     return false;
-  }
-  bool in_time() {
-    if (!deadline_ || std::chrono::steady_clock::now() < *deadline_) return true;
-    return fail(timeout_diagnostic());
   }
   bool any(const int64_t* mask, bool uniform) const {
     if (uniform) return *mask != 0;
@@ -141,6 +143,10 @@ class Worker {
       case Code::ArgReal: arg(x, n, r(x.a), r(x.b)); return true;
       case Code::ArgInt: arg(x, n, i(x.a), i(x.b)); return true;
       case Code::Contract:
+        if (x.extra == p_.panel) {
+          std::copy_n(panel_row, n, r(x.dst));
+          return true;
+        }
         run_contraction(p_.contractions[static_cast<size_t>(x.extra)], slots_.data(), r(x.dst), n,
                         [this] { return in_time(); });
         return !error;
@@ -167,14 +173,7 @@ class Worker {
   }
   // Narrows [from, to) to the lanes where sign * form + offset >= 0; to <= from when there are none.
   void lanes_where(const Form& f, int64_t offset, int64_t& from, int64_t& to, int64_t sign = 1) const {
-    const int64_t value = sign * f.at(slots_.data()) + offset, step = sign * f.lane;
-    if (step == 0) {
-      if (value < 0) to = std::min(to, from);
-    } else if (step > 0) {
-      if (value < 0) from = std::max(from, -floor_div(value, step));
-    } else {
-      to = std::min(to, value < 0 ? int64_t{0} : value / -step + 1);
-    }
+    clip(sign * f.at(slots_.data()) + offset, sign * f.lane, from, to);
   }
 
   bool int_binary(const Instruction& x, int n) {
@@ -284,13 +283,24 @@ class Worker {
   uint32_t ticks_ = 0;
 };
 
-// How the stage's points are cut into blocks: all axes but the lane axis are fixed in one.
+// How the stage's points are cut into blocks: all axes but the lane axis are fixed in one. The rows of the program's
+// panel are neighbours in the order of blocks, then the pieces of the lane axis.
 struct Blocks {
   std::vector<int64_t> dims;
   int lane_axis;
-  int64_t lane_extent = 1, lane_stride = 1, lanes = 1, pieces = 1, count = 0;
+  std::vector<size_t> order;  // all axes but the lane axis, those of rows last
+  int64_t lane_extent = 1, lane_stride = 1, lanes = 1, pieces = 1, rows = 1, count = 0;
 
   Blocks(const BlockProgram& p, const Tensor& out) : dims(out.dims()), lane_axis(p.lane_axis) {
+    const std::vector<int> row_axes =
+        p.panel < 0 ? std::vector<int>{} : p.contractions[static_cast<size_t>(p.panel)].row_axes;
+    for (const bool last : {false, true})
+      for (size_t k = 0; k < dims.size(); ++k) {
+        if (static_cast<int>(k) == lane_axis) continue;
+        if ((std::find(row_axes.begin(), row_axes.end(), static_cast<int>(k)) != row_axes.end()) != last) continue;
+        order.push_back(k);
+        if (last) rows *= dims[k];
+      }
     int64_t wide = 0;
     for (const auto* file : {&p.real_uniform, &p.int_uniform}) wide += std::count(file->begin(), file->end(), false);
     const int64_t most = std::clamp<int64_t>(kRegisterBytes / (8 * std::max<int64_t>(1, wide)), 8, kLanes);
@@ -306,17 +316,15 @@ struct Blocks {
 
   // Sets the slots to the first point of block b; gives its first element and number of lanes.
   std::pair<int64_t, int> place(int64_t b, int64_t* slots) const {
-    const int64_t piece = b % pieces;
-    int64_t rest = b / pieces, first = 0, stride = 1;
-    for (size_t k = dims.size(); k-- > 0; stride *= dims[k]) {
-      if (static_cast<int>(k) == lane_axis) {
-        slots[k] = piece * lanes;
-      } else {
-        slots[k] = rest % dims[k];
-        rest /= dims[k];
-      }
-      first += slots[k] * stride;
+    const int64_t piece = b / rows % pieces;
+    int64_t rest = b / rows / pieces * rows + b % rows, first = 0, stride = 1;
+    for (size_t i = order.size(); i-- > 0;) {
+      const size_t k = order[i];
+      slots[k] = rest % dims[k];
+      rest /= dims[k];
     }
+    if (lane_axis >= 0) slots[lane_axis] = piece * lanes;
+    for (size_t k = dims.size(); k-- > 0; stride *= dims[k]) first += slots[k] * stride;
     return {first, static_cast<int>(std::min(lanes, lane_extent - piece * lanes))};
   }
 };
@@ -325,11 +333,25 @@ void run_range(const BlockProgram& p, const Blocks& blocks, int64_t from, int64_
                const Deadline& deadline, std::optional<Diagnostic>& error) {
   Worker w(p, blocks.lanes, deadline);
   const bool real = is_float(type);
+  std::optional<PanelContraction> panel;
+  if (p.panel >= 0) panel.emplace(p.contractions[static_cast<size_t>(p.panel)], blocks.lanes);
+  int64_t panel_first = from, panel_end = from;  // blocks whose sums the panel holds
   std::vector<double> splat_real(static_cast<size_t>(p.result_uniform && real ? blocks.lanes : 0));
   std::vector<int64_t> splat_int(static_cast<size_t>(p.result_uniform && !real ? blocks.lanes : 0));
   for (int64_t b = from; b < to; ++b) {
     const auto [first, n] = blocks.place(b, w.slots());
-    if (!w.block(n)) {
+    bool fine = true;
+    if (panel) {
+      if (b >= panel_end) {
+        panel_first = b;
+        panel_end = std::min({b + PanelContraction::kRows, b / blocks.rows * blocks.rows + blocks.rows, to});
+        fine = panel->compute(
+            b, panel_end - b, n, w.slots(), [&](int64_t at) { blocks.place(at, w.slots()); },
+            [&] { return w.in_time(); });
+      }
+      w.panel_row = panel->row(b - panel_first);
+    }
+    if (!fine || !w.block(n)) {
       error = w.error;
       return;
     }

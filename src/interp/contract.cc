@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/arithmetic.h"
+#include "interp/clip.h"
 
 namespace isomer::interp {
 namespace {
@@ -41,17 +41,6 @@ struct Guard {
   int64_t value;        // at the current point, lane 0, innermost axis 0
   int64_t inner, lane;  // coefficients
 };
-
-// Narrows [from, to) to the x with value + step * x >= 0.
-void clip(int64_t value, int64_t step, int64_t& from, int64_t& to) {
-  if (step == 0) {
-    if (value < 0) to = std::min(to, from);
-  } else if (step > 0) {
-    if (value < 0) from = std::max(from, step == 1 ? -value : -floor_div(value, step));
-  } else {
-    to = std::min(to, value < 0 ? int64_t{0} : value / -step + 1);
-  }
-}
 
 template <class A, class B>
 class Runner {

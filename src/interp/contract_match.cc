@@ -46,9 +46,11 @@ std::optional<Operand> match_operand(const Expr& e, const std::vector<const Tens
 
 // The read's address when every index is in range wherever the guards hold.
 std::optional<Affine> proven_address(const Operand& o, const std::vector<Affine>& guards, AffineReader& affine,
-                                     const Extents& extents) {
+                                     const Extents& extents, std::vector<Affine>& needs) {
   const auto guarded = [&](const std::optional<Affine>& f) {
-    return f && std::find(guards.begin(), guards.end(), *f) != guards.end();
+    const bool found = f && std::find(guards.begin(), guards.end(), *f) != guards.end();
+    if (found) needs.push_back(*f);
+    return found;
   };
   Affine address;
   int64_t stride = 1;
@@ -97,20 +99,22 @@ std::optional<ContractionMatch> match_contraction(const te::Node& n, const std::
     all.insert(all.end(), o.guards.begin(), o.guards.end());
     return all;
   };
-  const auto pa = proven_address(*a, with(*a), affine, extents);
-  const auto pb = pa ? proven_address(*b, with(*b), affine, extents) : std::nullopt;
+  const auto pa = proven_address(*a, with(*a), affine, extents, m.a_needs);
+  const auto pb = pa ? proven_address(*b, with(*b), affine, extents, m.b_needs) : std::nullopt;
   if (!pb) return std::nullopt;
   m.a_address = *pa;
   m.b_address = *pb;
   for (const Operand* o : {&*a, &*b}) m.guards.insert(m.guards.end(), o->guards.begin(), o->guards.end());
-  // Zero times a finite number adds a zero, which changes nothing; zero times infinity would.
-  if (!a->guards.empty() && !all_finite(*m.b)) return std::nullopt;
-  if (!b->guards.empty() && !all_finite(*m.a)) return std::nullopt;
   // Guards that always hold cost time and change nothing.
   std::erase_if(m.guards, [&](const Affine& g) {
     const auto r = range_of(g, extents);
     return r && r->low >= 0;
   });
+  if (m.guards.empty()) return m;
+  m.a_finite = all_finite(*m.a);
+  m.b_finite = all_finite(*m.b);
+  // Zero times a finite number adds a zero, which changes nothing; zero times infinity would.
+  if ((!a->guards.empty() && !m.b_finite) || (!b->guards.empty() && !m.a_finite)) return std::nullopt;
   return m;
 }
 
