@@ -49,7 +49,8 @@ class Generator {
   Case make_contraction() {
     Case c;
     const DType ta = kFloatTypes[random_.below(random_.flip(0.1) ? 4 : 2)], type = ta;
-    const int64_t channels = random_.between(1, 3), out = random_.flip() ? random_.between(1, 3) : random_.between(4, 11);
+    const int64_t channels = random_.between(1, 3),
+                  out = random_.flip() ? random_.between(1, 3) : random_.between(4, 11);
     const int64_t h = random_.between(1, 5), w = random_.flip(0.2) ? random_.between(30, 60) : random_.between(1, 6);
     const int64_t kh = random_.between(1, 3), kw = random_.between(1, 4);
     const int64_t sh = random_.between(1, 2), sw = random_.between(1, 3), dh = random_.between(1, 2),
