@@ -175,8 +175,9 @@ Expected<std::vector<ir::Value>> import(ir::ForeignNode& n, ir::GraphBuilder& b)
   const int64_t* scanned = n.attrs.get<int64_t>("num_scan_inputs");
   const int64_t* captures = n.attrs.get<int64_t>("captures");
   const auto total = static_cast<int64_t>(n.inputs.size());
+  if (captures && (*captures < 0 || *captures > total)) return wrong("'captures' must be a number of its inputs");
   const int64_t own = total - (captures ? *captures : 0);
-  if (own < 0 || own > total || !scanned || *scanned < 1 || *scanned > own)
+  if (!scanned || *scanned < 1 || *scanned > own)
     return wrong("'num_scan_inputs' must be from 1 to the number of inputs");
   for (const ir::Value& v : n.inputs)
     if (v.is_none()) return wrong("an input is missing");

@@ -58,7 +58,7 @@ Expected<std::vector<Dim>> parts(const ir::OpContext& c, size_t axis) {
 Expected<std::vector<ir::Value>> import_split(ir::ForeignNode& node, ir::GraphBuilder& builder) {
   if (node.version < 13) ints_to_input(node, builder, "split", 1);
   const bool listed = node.inputs.size() > 1 && !node.inputs[1].is_none();
-  if (node.version < 18 && !listed && node.outputs > 0 && !node.inputs.empty()) {
+  if (node.version < 18 && !listed && node.outputs > 0 && !node.inputs.empty() && !node.inputs[0].is_none()) {
     const auto n = static_cast<int64_t>(node.outputs);
     const Shape& shape = builder.type(node.inputs[0]).shape;
     const int64_t* given = node.attrs.get<int64_t>("axis");
