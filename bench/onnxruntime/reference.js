@@ -1,5 +1,7 @@
-// Runs a model in ONNX Runtime on seeded random inputs and writes an ONNX test data set (input_N.pb, output_N.pb), which
-// `isomer compare MODEL --data FOLDER` then checks.  node reference.js MODEL FOLDER [--dim NAME=N]... [--shape NAME:2x3]... [--seed N]
+// Runs a model in ONNX Runtime and writes an ONNX test data set (input_N.pb, output_N.pb), which `isomer compare MODEL
+// --data FOLDER` then checks. Inputs are what --keep finds in the folder, else seeded random numbers.
+//   node reference.js MODEL FOLDER [--dim NAME=N]... [--shape NAME:2x3]... [--seed N] [--keep]
+//   node reference.js --all FOLDER      every FOLDER/NAME/model.onnx into FOLDER/NAME, with the inputs found there
 'use strict';
 const fs = require('fs');
 const path = require('path');
@@ -12,11 +14,13 @@ const kinds = {
 };
 
 function options(argv) {
-  const o = { dims: {}, shapes: {}, seed: 1, names: [] };
+  const o = { dims: {}, shapes: {}, seed: 1, names: [], all: '', keep: false };
   for (let i = 0; i < argv.length; ++i) {
     if (argv[i] === '--dim') { const [k, v] = argv[++i].split('='); o.dims[k] = Number(v); }
     else if (argv[i] === '--shape') { const at = argv[++i].lastIndexOf(':'); o.shapes[argv[i].slice(0, at)] = argv[i].slice(at + 1).split('x').filter(Boolean).map(Number); }
     else if (argv[i] === '--seed') o.seed = Number(argv[++i]);
+    else if (argv[i] === '--all') o.all = argv[++i];
+    else if (argv[i] === '--keep') o.keep = true;
     else o.names.push(argv[i]);
   }
   return o;
@@ -59,26 +63,55 @@ function tensorProto(tensor) {
   return Buffer.concat(parts);
 }
 
-async function main() {
-  const o = options(process.argv.slice(2));
-  if (o.names.length !== 2) throw new Error('usage: reference.js MODEL FOLDER [--dim NAME=N] [--shape NAME:2x3] [--seed N]');
-  const [model, folder] = o.names;
-  const session = await ort.InferenceSession.create(model, { logSeverityLevel: 3 });
+// The inverse of tensorProto: dims unpacked, contents in raw_data.
+function readTensor(file) {
+  const bytes = fs.readFileSync(file), dims = [];
+  let at = 0, type = 0, raw = Buffer.alloc(0);
+  const number = () => { let v = 0n; for (let shift = 0n; ; shift += 7n) { const b = bytes[at++]; v |= BigInt(b & 127) << shift; if (b < 128) return Number(v); } };
+  while (at < bytes.length) {
+    const key = number();
+    if (key === 8) dims.push(number());
+    else if (key === 16) type = number();
+    else { const n = number(); if (key === 74) raw = bytes.subarray(at, at + n); at += n; }
+  }
+  const name = Object.keys(kinds).find((k) => kinds[k][0] === type);
+  if (!name) throw new Error(`${file}: element type ${type} is not known`);
+  return new ort.Tensor(name, new kinds[name][1](new Uint8Array(raw).buffer), dims);
+}
+
+async function reference(model, folder, o) {
+  const session = await ort.InferenceSession.create(model, { logSeverityLevel: 4 });
   const next = stream(o.seed);
   const feeds = {};
   fs.mkdirSync(folder, { recursive: true });
   session.inputMetadata.forEach((m, i) => {
+    const file = path.join(folder, `input_${i}.pb`);
+    if (o.keep && fs.existsSync(file)) { feeds[m.name] = readTensor(file); return; }
     const dims = o.shapes[m.name] || m.shape.map((d) => {
       const n = typeof d === 'number' && d >= 0 ? d : o.dims[d];
       if (n === undefined) throw new Error(`dimension '${d}' of input '${m.name}' is dynamic: give --dim or --shape`);
       return n;
     });
     feeds[m.name] = randomTensor(m.type, dims, next);
-    fs.writeFileSync(path.join(folder, `input_${i}.pb`), tensorProto(feeds[m.name]));
+    fs.writeFileSync(file, tensorProto(feeds[m.name]));
   });
   const results = await session.run(feeds);
   session.outputNames.forEach((name, i) => fs.writeFileSync(path.join(folder, `output_${i}.pb`), tensorProto(results[name])));
   console.log(`${path.basename(model)}: ${session.inputNames.length} inputs, ${session.outputNames.length} outputs -> ${folder}`);
+}
+
+async function main() {
+  const o = options(process.argv.slice(2));
+  if (!o.all) {
+    if (o.names.length !== 2) throw new Error('usage: reference.js MODEL FOLDER [--dim NAME=N] [--shape NAME:2x3] [--seed N] [--keep]');
+    return reference(o.names[0], o.names[1], o);
+  }
+  for (const name of fs.readdirSync(o.all).sort()) {
+    const folder = path.join(o.all, name), model = path.join(folder, 'model.onnx');
+    if (!fs.existsSync(model)) continue;
+    // One model that ONNX Runtime refuses must not stop the others: the reason lies beside it.
+    await reference(model, folder, { ...o, keep: true }).catch((e) => fs.writeFileSync(path.join(folder, 'refused.txt'), String(e.message || e) + '\n'));
+  }
 }
 
 main().catch((e) => { console.error(String(e.message || e)); process.exit(1); });

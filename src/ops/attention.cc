@@ -40,7 +40,7 @@ Expected<std::vector<ir::Value>> expand(const ir::OpContext& c, ir::GraphBuilder
   a.softcap = c.real("softcap");
   if (c.has_attr("softmax_precision")) a.softmax_type = c.dtype_attr("softmax_precision");
   const Attended r = attend(f, c, a);
-  const ir::Value scores[] = {r.scores, r.masked, r.capped, r.probabilities};
+  const ir::Value scores[] = {r.scores, r.capped, r.masked, r.probabilities};
   std::vector<ir::Value> out = {flat && !f.failed() ? merge_heads(f, r.y) : r.y, a.k, a.v,
                                 scores[c.integer("qk_matmul_output_mode")]};
   out.resize(c.output_count());

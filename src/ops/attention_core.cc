@@ -21,10 +21,14 @@ ir::Value repeat_heads(Compose& f, ir::Value x, int64_t heads, int64_t times) {
   return f.reshape(f.concat(copies, 2), {0, heads * times, -1, size.constant().value_or(0)});
 }
 
+// bool [queries, keys]: the keys up to each query's own, or the last `window` of them.
 ir::Value causal(Compose& f, const Attention& a) {
   const ir::Value shape = f.concat({extent(f, a.q, 2), extent(f, a.k, 2)}, 0);
   const ir::Value all = f("constant_of_shape", {shape}, {{"value", Tensor::of<int64_t>(DType::Bool, {1}, {1})}});
-  return f("trilu", {all, a.causal_offset}, {{"upper", int64_t{0}}});
+  const ir::Value seen = f("trilu", {all, a.causal_offset}, {{"upper", int64_t{0}}});
+  if (a.window <= 0) return seen;
+  const ir::Value first = f.sub(a.causal_offset, f.constant(Tensor::int_scalar(DType::I64, a.window - 1)));
+  return f("and", {seen, f("trilu", {all, first})});
 }
 
 }  // namespace
@@ -42,20 +46,19 @@ Attended attend(Compose& f, const ir::OpContext& c, Attention a) {
   Attended r;
   r.scores = f.scale(f.matmul(a.q, f.transpose(a.k, {0, 1, 3, 2})),
                      a.scale.value_or(1 / std::sqrt(static_cast<double>(*size))));
-  r.masked = f.sum(r.scores, a.bias.is_none() ? a.bias : f.cast(a.bias, dtype));
-  ir::Value keep = a.keep;
-  if (!a.causal_offset.is_none()) {
-    const ir::Value lower = causal(f, a);
-    keep = keep.is_none() ? lower : f("and", {keep, lower});
-  }
-  if (!keep.is_none()) {
-    const double fill = a.filter == 0 ? -std::numeric_limits<double>::infinity() : a.filter;
+  r.capped = a.softcap > 0 ? f.scale(f("tanh", {f.scale(r.scores, 1 / a.softcap)}), a.softcap) : r.scores;
+  r.masked = f.sum(r.capped, a.bias.is_none() ? a.bias : f.cast(a.bias, dtype));
+  const auto drop = [&](ir::Value keep, double fill) {
     r.masked = f.add(r.masked, f.where(keep, f.scalar(dtype, 0), f.scalar(dtype, fill)));
-  }
-  r.capped = r.masked;
-  if (a.softcap > 0) r.capped = f.scale(f("tanh", {f.scale(r.masked, 1 / a.softcap)}), a.softcap);
+  };
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  if (!a.keep.is_none()) drop(a.keep, a.filter == 0 ? kNever : a.filter);
+  if (!a.causal_offset.is_none()) drop(causal(f, a), kNever);
   const DType wide = a.softmax_type == DType::Opaque ? dtype : a.softmax_type;
-  r.probabilities = f.cast(f("softmax", {f.cast(r.capped, wide)}, {{"axis", int64_t{-1}}}), dtype);
+  const ir::Value logits = f.cast(r.masked, wide);
+  ir::Value shares = f("softmax", {logits}, {{"axis", int64_t{-1}}});
+  if (a.smooth) shares = f.mul(shares, f("sigmoid", {f("reduce_log_sum_exp", {logits, f.ints({-1})})}));
+  r.probabilities = f.cast(shares, dtype);
   r.y = f.matmul(r.probabilities, f.cast(a.v, dtype));
   return r;
 }

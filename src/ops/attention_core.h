@@ -13,15 +13,17 @@ struct Attention {
   ir::Value keep;           // bool, broadcasts to [batch, heads, queries, keys]: false positions are not attended to
   ir::Value bias;           // added to the scores, broadcasts likewise
   ir::Value causal_offset;  // scalar i64; present: query i attends to keys up to i + offset
-  double filter = 0;        // what is added to the score of a position that is not kept; 0: minus infinity
+  double filter = 0;        // what is added to the score of a position that `keep` drops; 0: minus infinity
+  int64_t window = 0;       // with causal_offset: how many keys a query sees at most, the last ones; 0: all
   std::optional<double> scale;  // 1 / sqrt(size) by default
-  double softcap = 0;
+  double softcap = 0;           // scores are bent into (-softcap, softcap) before biases and masks; 0: they are not
+  bool smooth = false;          // one more score of 0, which belongs to no key, takes its part of the softmax
   DType softmax_type = DType::Opaque;  // Opaque: that of the scores
 };
 
 struct Attended {
   ir::Value y;                                      // [batch, heads, queries, size of v]
-  ir::Value scores, masked, capped, probabilities;  // [batch, heads, queries, keys]
+  ir::Value scores, capped, masked, probabilities;  // [batch, heads, queries, keys]
 };
 
 Attended attend(Compose& f, const ir::OpContext& c, Attention a);

@@ -32,7 +32,8 @@ Expr bounded(const ir::OpContext& c, const Expr& x, const Dim& extent) {
   const std::string& mode = c.text("padding_mode");
   const DType t = x.dtype();
   const auto real = [&](double v) { return Expr::real(t, v); };
-  if (mode == "zeros") return x;
+  // The four taps of a cubic reach the border one by one: a position outside still lies between them.
+  if (mode == "zeros" || (mode == "border" && c.text("mode") == "cubic")) return x;
   const bool corners = c.flag("align_corners");
   const Expr n = te::cast(t, Expr(extent)), low = real(corners ? 0 : -0.5), range = corners ? n - real(1) : n;
   if (mode == "border") {

@@ -123,8 +123,10 @@ size_t choose(const Classifier& r, std::vector<double>& s, std::vector<bool> vot
   if (r.one_sided) {
     double score = s[0] + s[1];  // one of them is 0
     if (!r.base.empty()) score += r.base.back();
-    s = r.positive ? std::vector<double>{1 - score, score} : std::vector<double>{-score, score};
-    if (!r.positive || r.transform == PostTransform::Probit) apply(r.transform, s);
+    // The logistic of a score and of its opposite make 1; a positive score is a probability already for the others.
+    const bool share = r.positive && r.transform != PostTransform::Logistic;
+    s = share ? std::vector<double>{1 - score, score} : std::vector<double>{-score, score};
+    if (!share || r.transform == PostTransform::Probit) apply(r.transform, s);
     return score > (r.positive ? 0.5 : 0) ? 1 : 0;
   }
   for (size_t k = 0; k < r.base.size(); ++k) s[k] += r.base[k];

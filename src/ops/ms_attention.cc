@@ -1,6 +1,8 @@
 // com.microsoft's Attention, MultiHeadAttention and GroupQueryAttention.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/op.h"
 #include "ops/attention_core.h"
 
@@ -73,10 +75,8 @@ Expected<void> split_inputs(Compose& f, const ir::OpContext& c, std::span<const 
     if (!wq || !wv || c.rank(Bias) != 1) return c.error("a bias needs widths that are numbers");
     const auto parts = f.split(in[Bias], 0, std::vector<int64_t>{*wq, *wq, *wv});
     q = f.add(q, parts[0]);
-    if (plain)
-      k = f.add(k, parts[1]), v = f.add(v, parts[2]);
-    else
-      return c.error("a bias needs keys and values of rank 3");
+    // Keys and values that come by heads have theirs already.
+    if (plain) k = f.add(k, parts[1]), v = f.add(v, parts[2]);
   }
   a.q = split_heads(f, c, q, heads);
   if (c.rank(Key) == 5) {
@@ -176,21 +176,36 @@ ir::Value rotated(Compose& f, const ir::OpContext& c, std::span<const ir::Value>
   return f.transpose(rotate(f, c, r), {0, 2, 1, 3});
 }
 
+// Queries, keys and values by heads; without keys the queries hold all three side by side.
+Expected<void> group_inputs(Compose& f, const ir::OpContext& c, std::span<const ir::Value> in, Attention& a) {
+  const int64_t heads = c.integer("num_heads"), shared = c.integer("kv_num_heads");
+  std::vector<ir::Value> parts = {in[GQuery], at(in, GKey), at(in, GValue)};
+  if (!c.has(GKey)) {
+    const auto width = c.dim(GQuery, 2).constant();
+    if (!width || heads < 1 || shared < 1 || heads > *width || shared > *width || *width % (heads + 2 * shared) != 0)
+      return c.error(fmt::format("packed queries, keys and values of shape {} do not split into {} and twice {} heads",
+                                 c.shape(GQuery).to_string(), heads, shared));
+    const int64_t size = *width / (heads + 2 * shared);
+    parts = f.split(in[GQuery], 2, std::vector<int64_t>{heads * size, shared * size, shared * size});
+  }
+  if (f.failed()) return {};
+  a.q = split_heads(f, c, parts[0], heads);
+  a.k = split_heads(f, c, parts[1], shared);
+  a.v = split_heads(f, c, parts[2], shared);
+  return {};
+}
+
 Expected<std::vector<ir::Value>> expand_gqa(const ir::OpContext& c, ir::GraphBuilder& b,
                                             std::span<const ir::Value> in) {
-  if (c.integer("local_window_size") != -1 || c.flag("smooth_softmax"))
-    return c.error("'local_window_size' and 'smooth_softmax' are not supported");
-  if (!c.has(GKey) || !c.has(GValue)) return c.error("packed queries, keys and values are not supported");
+  if (c.has(GKey) != c.has(GValue)) return c.error("'key' and 'value' must be given together, or be packed in 'query'");
   for (size_t i : {GQuery, GKey, GValue})
-    if (c.rank(i) != 3) return c.error(fmt::format("'{}' must have rank 3", c.op().inputs[i].name));
+    if (c.has(i) && c.rank(i) != 3) return c.error(fmt::format("'{}' must have rank 3", c.op().inputs[i].name));
   if (c.has(GPastKey) != c.has(GPastValue)) return c.error("'past_key' and 'past_value' must be given together");
   if (c.has(GPastKey) && (c.rank(GPastKey) != 4 || c.rank(GPastValue) != 4))
     return c.error("past keys and values must have rank 4");
   Compose f(b);
   Attention a;
-  a.q = split_heads(f, c, in[GQuery], c.integer("num_heads"));
-  a.k = split_heads(f, c, in[GKey], c.integer("kv_num_heads"));
-  a.v = split_heads(f, c, in[GValue], c.integer("kv_num_heads"));
+  ISOMER_CHECK_OK(group_inputs(f, c, in, a));
   if (f.failed()) return f.finish({});
   const ir::Value past_length = c.has(GPastKey) ? extent_scalar(f, in[GPastKey], 2) : f.scalar(DType::I64, 0);
   if (c.flag("do_rotary")) {
@@ -204,6 +219,8 @@ Expected<std::vector<ir::Value>> expand_gqa(const ir::OpContext& c, ir::GraphBui
   a.causal_offset = past_length;
   if (c.has_attr("scale") && c.real("scale") != 0) a.scale = c.real("scale");
   a.softcap = c.real("softcap");
+  a.smooth = c.integer("smooth_softmax") == 1;
+  a.window = std::max<int64_t>(c.integer("local_window_size"), 0);
   const ir::Value lengths = f.add(f.cast(in[Lengths], DType::I64), f.scalar(DType::I64, 1));
   if (f.failed()) return f.finish({});
   a.keep = first_keys(f, lengths, extent(f, a.k, 2));
@@ -292,7 +309,9 @@ ir::OpDef op_ms_group_query_attention() {
   op.expand = expand_gqa;
   op.samples = {
       "ms_group_query_attention(f32[1,3,8], f32[1,3,4], f32[1,3,4], _, _, i32[1] [2], i32[1] [3])"
-      "{num_heads=4, kv_num_heads=2}"};
+      "{num_heads=4, kv_num_heads=2}",
+      "ms_group_query_attention(f32[1,3,16], _, _, _, _, i32[1] [2], i32[1] [3])"
+      "{num_heads=4, kv_num_heads=2, local_window_size=2, smooth_softmax=1, softcap=2.0}"};
   op.onnx = {{.type = "GroupQueryAttention", .since = {1}, .domain = "com.microsoft"}};
   return op;
 }

@@ -130,43 +130,63 @@ ir::OpDef op_ms_qlinear_leaky_relu() {
 }
 
 ir::OpDef op_ms_qlinear_softmax() {
-  ir::OpDef op = quantised_unary(
-      "ms_qlinear_softmax", "Softmax of a quantised tensor, quantised again.", "QLinearSoftmax",
-      [](const ir::OpContext& c, ir::GraphBuilder& b, Value x) -> Expected<Value> {
-        const Shape& s = b.type(x).shape;
-        const int64_t axis = c.integer("axis");
-        // Before opset 13 all axes from `axis` on were one; only the last axis means the same in both.
-        if (c.integer("opset") < 13 && s.has_rank() && axis != -1 && axis != static_cast<int64_t>(s.rank()) - 1)
-          return c.error(
-              fmt::format("axis {} with opset {} is not supported; expected the last axis", axis, c.integer("opset")));
-        return b.add1("softmax", {x}, {{"axis", axis}});
-      });
+  ir::OpDef op =
+      quantised_unary("ms_qlinear_softmax", "Softmax of a quantised tensor, quantised again.", "QLinearSoftmax",
+                      [](const ir::OpContext& c, ir::GraphBuilder& b, Value x) -> Expected<Value> {
+                        const int64_t axis = c.integer("axis");
+                        if (c.integer("opset") >= 13 || axis == -1) return b.add1("softmax", {x}, {{"axis", axis}});
+                        // Before opset 13 all axes from `axis` on were one.
+                        ISOMER_TRY(const Value shape, b.add1("shape", {x}));
+                        ISOMER_TRY(const Value rows, b.add1("flatten", {x}, {{"axis", axis}}));
+                        ISOMER_TRY(const Value y, b.add1("softmax", {rows}, {{"axis", int64_t{1}}}));
+                        return b.add1("reshape", {y, shape}, {{"allowzero", int64_t{1}}});
+                      });
   op.attrs = {{"axis", AttrKind::Int, int64_t{-1}}, {.name = "opset", .kind = AttrKind::Int, .required = true}};
-  op.samples = {"ms_qlinear_softmax(u8[2,3], f32[] 0.1, u8[] 128, f32[] 0.004, u8[] 0){opset=13}"};
+  op.samples = {"ms_qlinear_softmax(u8[2,3], f32[] 0.1, u8[] 128, f32[] 0.004, u8[] 0){opset=13}",
+                "ms_qlinear_softmax(u8[2,3,2], f32[] 0.1, u8[] 128, f32[] 0.004, u8[] 0){opset=12, axis=1}"};
   return op;
 }
+
+namespace {
+
+// f of x, which has its channels in front or, by `channels_last`, behind.
+Expected<Value> channels_first(const ir::OpContext& c, ir::GraphBuilder& b, Value x,
+                               const std::function<Expected<Value>(Value)>& f) {
+  if (!c.flag("channels_last")) return f(x);
+  if (c.rank(0) < 3) return c.error(fmt::format("expected rank 3 or more, found {}", c.shape(0).to_string()));
+  std::vector<int64_t> order = {0, static_cast<int64_t>(c.rank(0)) - 1}, back = {0};
+  for (size_t k = 1; k + 1 < c.rank(0); ++k) {
+    order.push_back(static_cast<int64_t>(k));
+    back.push_back(static_cast<int64_t>(k) + 1);
+  }
+  back.push_back(1);
+  ISOMER_TRY(const Value first, b.add1("transpose", {x}, {{"perm", order}}));
+  ISOMER_TRY(const Value y, f(first));
+  return b.add1("transpose", {y}, {{"perm", back}});
+}
+
+}  // namespace
 
 ir::OpDef op_ms_qlinear_global_average_pool() {
   ir::OpDef op = quantised_unary(
       "ms_qlinear_global_average_pool", "Mean of each channel of a quantised tensor, quantised again.",
       "QLinearGlobalAveragePool", [](const ir::OpContext& c, ir::GraphBuilder& b, Value x) -> Expected<Value> {
-        if (c.flag("channels_last")) return c.error("channels_last is not supported; transpose to channels first");
-        return b.add1("global_average_pool", {x});
+        return channels_first(c, b, x, [&](Value v) { return b.add1("global_average_pool", {v}); });
       });
   op.attrs = {{"channels_last", AttrKind::Int, int64_t{0}}};
+  op.samples.push_back(
+      "ms_qlinear_global_average_pool(u8[2,3,4,2], f32[] 0.1, u8[] 128, f32[] 0.01, u8[] 3){channels_last=1}");
   return op;
 }
 
 ir::OpDef op_ms_qlinear_average_pool() {
-  ir::OpDef op = quantised_unary("ms_qlinear_average_pool", "average_pool of a quantised tensor, quantised again.",
-                                 "QLinearAveragePool",
-                                 [](const ir::OpContext& c, ir::GraphBuilder& b, Value x) -> Expected<Value> {
-                                   if (c.flag("channels_last"))
-                                     return c.error("channels_last is not supported; transpose to channels first");
-                                   ir::Attrs attrs = c.attrs();
-                                   attrs.erase("channels_last");
-                                   return b.add1("average_pool", {x}, attrs);
-                                 });
+  ir::OpDef op = quantised_unary(
+      "ms_qlinear_average_pool", "average_pool of a quantised tensor, quantised again.", "QLinearAveragePool",
+      [](const ir::OpContext& c, ir::GraphBuilder& b, Value x) -> Expected<Value> {
+        ir::Attrs attrs = c.attrs();
+        attrs.erase("channels_last");
+        return channels_first(c, b, x, [&](Value v) { return b.add1("average_pool", {v}, attrs); });
+      });
   op.attrs = {{"auto_pad", AttrKind::String, std::string("NOTSET")},
               {"ceil_mode", AttrKind::Int, int64_t{0}},
               {"channels_last", AttrKind::Int, int64_t{0}},

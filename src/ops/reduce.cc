@@ -14,29 +14,25 @@ using te::Expr;
 
 constexpr DTypeSet kReducible = kFloats | DType::I32 | DType::I64 | DType::U32 | DType::U64;
 
-// The axes to reduce, when they are known: all when none are given, unless that means to do nothing.
-struct Axes {
-  AxisMask mask;
-  bool noop = false;
-};
-
-Expected<std::optional<Axes>> reduced_axes(const ir::OpContext& c) {
+// The axes to reduce, when they are known: all when none are given, or none at all by `noop_with_empty_axes`; then every
+// element is a set of its own, and what the operator does before and after the reduction still happens.
+Expected<std::optional<AxisMask>> reduced_axes(const ir::OpContext& c) {
   std::vector<int64_t> axes;
   if (c.has(1)) {
     if (c.shape(1).has_rank() && c.rank(1) != 1)
       return c.error(fmt::format("expected a vector as 'axes', found the shape {}", c.shape(1).to_string()));
     const auto known = c.ints_value(1);
-    if (!known) return std::optional<Axes>();
+    if (!known) return std::optional<AxisMask>();
     axes = *known;
   }
   const size_t rank = c.rank(0);
-  if (axes.empty()) return std::optional<Axes>({AxisMask(rank, true), c.flag("noop_with_empty_axes")});
+  if (axes.empty()) return std::optional(AxisMask(rank, !c.flag("noop_with_empty_axes")));
   ISOMER_TRY(AxisMask mask, axis_mask(c, axes, rank));
-  return std::optional<Axes>({std::move(mask), false});
+  return std::optional(std::move(mask));
 }
 
 Expected<std::vector<Type>> reduce_types(const ir::OpContext& c) {
-  ISOMER_TRY(const std::optional<Axes> axes, reduced_axes(c));
+  ISOMER_TRY(const std::optional<AxisMask> axes, reduced_axes(c));
   const bool keep = c.flag("keepdims");
   if (!axes) {
     if (keep) return std::vector{c.out(0, Shape(std::vector<Dim>(c.rank(0), Dim::invalid())))};
@@ -45,11 +41,10 @@ Expected<std::vector<Type>> reduce_types(const ir::OpContext& c) {
       return std::vector{c.out(0, Shape::unknown())};
     return std::vector{c.out(0, Shape(std::vector<Dim>(c.rank(0) - static_cast<size_t>(*count), Dim::invalid())))};
   }
-  if (axes->noop) return std::vector{c.out(0, c.shape(0))};
   std::vector<Dim> dims;
   for (size_t i = 0; i < c.rank(0); ++i) {
-    if (!axes->mask[i]) dims.push_back(c.dim(0, i));
-    if (axes->mask[i] && keep) dims.emplace_back(1);
+    if (!(*axes)[i]) dims.push_back(c.dim(0, i));
+    if ((*axes)[i] && keep) dims.emplace_back(1);
   }
   return std::vector{c.out(0, Shape(std::move(dims)))};
 }
@@ -79,7 +74,7 @@ te::Handle shift_stage(te::Builder& b, const te::Handle& x, const AxisMask& mask
 }
 
 Expected<te::Program> reduce_program(const ir::OpContext& c, const Member& m) {
-  ISOMER_TRY(const std::optional<Axes> axes, reduced_axes(c));
+  ISOMER_TRY(const std::optional<AxisMask> axes, reduced_axes(c));
   if (!axes) return c.error("needs the value of input 'axes'");
   ISOMER_TRY(const std::vector<Type> types, reduce_types(c));
   te::Builder b;
@@ -87,20 +82,19 @@ Expected<te::Program> reduce_program(const ir::OpContext& c, const Member& m) {
   const te::Handle& x = in[0];
   const DType dtype = c.dtype(0);
   const auto whole = [&](auto i) { return x.at({i.begin(), i.end()}); };
-  if (axes->noop) return b.finish({b.map("reduced", dtype, x.dims(), whole)});
   const DType work = m.real ? real_type(dtype) : accumulator(dtype);
   te::Handle shift;
-  if (m.stabilise) shift = shift_stage(b, x, axes->mask, work);
-  const te::Handle all = reduce_stage(b, "all", m.combiner, x.dims(), axes->mask, [&](auto i) {
+  if (m.stabilise) shift = shift_stage(b, x, *axes, work);
+  const te::Handle all = reduce_stage(b, "all", m.combiner, x.dims(), *axes, [&](auto i) {
     const Expr v = cast(work, whole(i));
     return m.before(m.stabilise ? v - shift.broadcast(i) : v);
   });
-  const Dim count = reduced_elements(x.dims(), axes->mask);
+  const Dim count = reduced_elements(x.dims(), *axes);
   return b.finish({b.map("reduced", dtype, types[0].shape.dims(), [&](auto i) {
     std::vector<Expr> at;
     for (size_t k = 0, next = 0; k < x.rank(); ++k) {
-      const bool gone = axes->mask[k] && !c.flag("keepdims");
-      at.push_back(axes->mask[k] ? Expr(0) : i[next]);
+      const bool gone = (*axes)[k] && !c.flag("keepdims");
+      at.push_back((*axes)[k] ? Expr(0) : i[next]);
       if (!gone) ++next;
     }
     const Expr y = m.after(all.at(at), count);

@@ -1,8 +1,10 @@
 // Transformers: BERT base, GPT-2 small, ViT-B/16. Width 768, twelve heads.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "zoo/architectures.h"
 
@@ -52,8 +54,15 @@ Value pre_norm_block(Net& net, Value x, Value mask, double epsilon, Value (*gelu
   return net.add(x, net.linear(h, kWidth));
 }
 
-Value embedding(Net& net, const char* name, int64_t rows, Value ids) {
-  return net.call("gather", {net.weight(name, {rows, kWidth}, 0.05), ids}, {{"axis", int64_t{0}}});
+Value embedding(Net& net, const char* name, int64_t rows, Value ids, double spread = 0.05) {
+  return net.call("gather", {net.weight(name, {rows, kWidth}, spread), ids}, {{"axis", int64_t{0}}});
+}
+
+// The first rows of a table for `most` positions, or more where the sequence is longer.
+Value positions(Net& net, const char* name, int64_t most, double spread) {
+  std::vector<int64_t> ids(static_cast<size_t>(net.options().sequence));
+  std::iota(ids.begin(), ids.end(), 0);
+  return embedding(net, name, std::max(most, net.options().sequence), net.ints(ids), spread);
 }
 
 }  // namespace
@@ -65,7 +74,7 @@ void bert_base(Net& net) {
   const Value types = net.input("token_type_ids", DType::I64, {o.batch, o.sequence});
   net.scope("embeddings");
   Value x = net.add(embedding(net, "word", 30522, ids), embedding(net, "token_type", 2, types));
-  x = net.layer_norm(net.add(x, net.weight("position", {1, o.sequence, kWidth}, 0.05)), 1e-12);
+  x = net.layer_norm(net.add(x, positions(net, "position", 512, 0.05)), 1e-12);
   // Masked positions get a score far below all others.
   const Value wide = net.call("unsqueeze", {attention, net.ints({1, 2})});
   const Value absent = net.call("sub", {net.scalar(1), net.call("cast", {wide}, {{"to", DType::F32}})});
@@ -91,7 +100,7 @@ void gpt2_small(Net& net) {
   net.scope("transformer");
   const Value table = net.weight("wte", {kVocabulary, kWidth}, 0.05);
   Value x = net.call("gather", {table, ids}, {{"axis", int64_t{0}}});
-  x = net.add(x, net.weight("wpe", {1, o.sequence, kWidth}, 0.02));
+  x = net.add(x, positions(net, "wpe", 1024, 0.02));
   // Each position sees itself and what came before.
   const Value ones = net.call("expand", {net.scalar(1), net.ints({o.sequence, o.sequence})});
   const Value later = net.call("sub", {net.scalar(1), net.call("trilu", {ones}, {{"upper", int64_t{0}}})});

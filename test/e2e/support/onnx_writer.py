@@ -73,7 +73,8 @@ def attr(name, v):
         return message((1, name), (2, v), (20, 1))
     if isinstance(v, str):
         return message((1, name), (4, v), (20, 3))
-    return message((1, name), *[(8, i) for i in v], (20, 7))
+    number, kind = (7, 6) if v and isinstance(v[0], float) else (9, 8) if v and isinstance(v[0], str) else (8, 7)
+    return message((1, name), *[(number, i) for i in v], (20, kind))
 
 
 def node(op, inputs, outputs, name='', domain='', **attrs):

@@ -75,6 +75,23 @@ TEST(Attention, AgreesWithLoops) {
                               [&](int64_t, int64_t, int64_t i, int64_t j) { return mask.real(i * 3 + j); }));
 }
 
+TEST(Attention, BendsScoresBeforeItMasks) {
+  const Tensor q = noise({1, 1, 3, 2}, 1), k = noise({1, 1, 3, 2}, 2);
+  std::vector<std::vector<double>> stage;
+  for (int64_t mode : {0, 1, 2, 3}) {
+    const auto y = run_one("attention", {q, k, k},
+                           {{"is_causal", int64_t{1}}, {"softcap", 0.5}, {"qk_matmul_output_mode", mode}}, 4);
+    ASSERT_TRUE(y.ok()) << y.error().to_string();
+    stage.push_back(y->at(3).to_reals());
+  }
+  for (size_t i = 0; i < 9; ++i) {
+    const bool seen = i % 3 <= i / 3;
+    EXPECT_NEAR(stage[1][i], 0.5 * std::tanh(stage[0][i] / 0.5), 1e-6);
+    EXPECT_EQ(stage[2][i], seen ? stage[1][i] : -INFINITY);
+    EXPECT_EQ(stage[3][i] > 0, seen);
+  }
+}
+
 TEST(Attention, TakesFlatHeads) {
   const Tensor q = noise({2, 4, 3, 2}, 1), k = noise({2, 2, 5, 2}, 2), v = noise({2, 2, 5, 3}, 3);
   const auto y =
@@ -130,6 +147,31 @@ TEST(MultiHeadAttention, KnowsItsMasksAndBiases) {
   EXPECT_FALSE(run_one("ms_multi_head_attention", {flat(q), flat(k), flat(v)}, {{"num_heads", int64_t{-1}}}).ok());
 }
 
+TEST(MultiHeadAttention, AddsNoBiasToKeysThatComeByHeads) {
+  const Tensor q = noise({1, 2, 3, 2}, 1), k = noise({1, 2, 4, 2}, 2);
+  Tensor bias(DType::F32, {12}), moved = flat(q);
+  for (int64_t i = 0; i < 12; ++i) bias.set_real(i, 0.25);
+  for (int64_t i = 0; i < moved.size(); ++i) moved.set_real(i, moved.real(i) + 0.25);
+  const ir::Attrs heads{{"num_heads", int64_t{2}}};
+  const auto y = run_one("ms_multi_head_attention", {flat(q), k, k, bias}, heads);
+  const auto z = run_one("ms_multi_head_attention", {moved, k, k}, heads);
+  ASSERT_TRUE(y.ok()) << y.error().to_string();
+  ASSERT_TRUE(z.ok()) << z.error().to_string();
+  expect_near(y->at(0), z->at(0).to_reals());
+}
+
+TEST(MergedAttention, PrefersAMaskedKeyToALaterOne) {
+  const Tensor x = noise({1, 2, 2}, 1);
+  Tensor w(DType::F32, {2, 6});
+  for (int64_t i = 0; i < 2; ++i)
+    for (int64_t p = 0; p < 3; ++p) w.set_real(i * 6 + p * 2 + i, 1);
+  const auto y =
+      run_one("ms_attention", {x, w, Tensor(DType::F32, {6}), Tensor::of<int64_t>(DType::I32, {1, 2}, {0, 1})},
+              {{"num_heads", int64_t{1}}, {"unidirectional", int64_t{1}}});
+  ASSERT_TRUE(y.ok()) << y.error().to_string();
+  expect_near(y->at(0), x.to_reals());  // the first row has nothing else to see, the second drops the first
+}
+
 TEST(MergedAttention, ProjectsWithOneProduct) {
   const Tensor x = noise({2, 3, 4}, 1);
   // Queries and keys are the input, values its double.
@@ -159,6 +201,37 @@ TEST(GroupQueryAttention, IsCausalOverThePast) {
                       loops(q, y->at(1), y->at(2), 1 / std::sqrt(2.0),
                             [](int64_t, int64_t, int64_t i, int64_t j) { return j <= i + 3 ? 0.0 : -INFINITY; })))
           .to_reals());
+}
+
+TEST(GroupQueryAttention, UnpacksNarrowsAndSmooths) {
+  const Tensor q = noise({1, 4, 3, 2}, 1), k = noise({1, 2, 3, 2}, 2), v = noise({1, 2, 3, 2}, 3);
+  const Tensor last = Tensor::of<int64_t>(DType::I32, {1}, {2}), total = Tensor::of<int64_t>(DType::I32, {}, {3});
+  ir::Attrs attrs{{"num_heads", int64_t{4}}, {"kv_num_heads", int64_t{2}}, {"local_window_size", int64_t{2}}};
+  const auto y =
+      run_one("ms_group_query_attention", {flat(q), flat(k), flat(v), std::nullopt, std::nullopt, last, total}, attrs);
+  ASSERT_TRUE(y.ok()) << y.error().to_string();
+  const auto window = [](int64_t, int64_t, int64_t i, int64_t j) { return j <= i && j > i - 2 ? 0.0 : -INFINITY; };
+  const std::vector<double> by_heads = loops(q, k, v, 1 / std::sqrt(2.0), window);
+  expect_near(y->at(0), flat(Tensor::of(DType::F32, {1, 4, 3, 2}, by_heads)).to_reals());
+
+  Tensor packed(DType::F32, {1, 3, 16});
+  const Tensor parts[] = {flat(q), flat(k), flat(v)};
+  for (int64_t s = 0; s < 3; ++s)
+    for (int64_t e = 0; e < 16; ++e)
+      packed.set_real(s * 16 + e, e < 8 ? parts[0].real(s * 8 + e) : parts[e < 12 ? 1 : 2].real(s * 4 + e % 4));
+  const auto p = run_one("ms_group_query_attention",
+                         {packed, std::nullopt, std::nullopt, std::nullopt, std::nullopt, last, total}, attrs);
+  ASSERT_TRUE(p.ok()) << p.error().to_string();
+  expect_near(p->at(0), y->at(0).to_reals());
+
+  // With all scores 0 a query that sees n keys gives each of them 1 / (n + 1).
+  attrs.set("smooth_softmax", int64_t{1});
+  const auto z =
+      run_one("ms_group_query_attention",
+              {Tensor(DType::F32, {1, 3, 8}), flat(k), flat(v), std::nullopt, std::nullopt, last, total}, attrs);
+  ASSERT_TRUE(z.ok()) << z.error().to_string();
+  EXPECT_NEAR(z->at(0).real(0), v.real(0) / 2, 1e-6);
+  EXPECT_NEAR(z->at(0).real(8), (v.real(0) + v.real(2)) / 3, 1e-6);
 }
 
 TEST(RotaryEmbedding, TurnsPairs) {

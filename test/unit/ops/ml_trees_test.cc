@@ -116,6 +116,11 @@ TEST(TreeEnsembleClassifier, DecidesBetweenTwoClassesByOneScore) {
   ASSERT_TRUE(p.ok()) << p.error().to_string();
   EXPECT_EQ(p->at(0).to_ints(), (Ints{8, 3}));
   expect_near(p->at(1), {0.25, 0.75, 0.625, 0.375});
+  attrs.set("post_transform", std::string("LOGISTIC"));
+  const auto l = run_one("ml_tree_ensemble_classifier", {f32({2, 2}, {0, 0, 0, 1})}, attrs, 2);
+  ASSERT_TRUE(l.ok()) << l.error().to_string();
+  EXPECT_EQ(l->at(0).to_ints(), (Ints{8, 3}));
+  expect_near(l->at(1), {s(-0.75), s(0.75), s(-0.375), s(0.375)});
 }
 
 TEST(TreeEnsembleClassifier, TakesTheClassOfTheHighestScore) {

@@ -47,6 +47,12 @@ TEST(Reduce, AxesMayBeAbsentEmptyOrNegative) {
   EXPECT_EQ(apply("reduce_sum", {matrix(), axes({})})->to_reals(), Reals{21});
   EXPECT_EQ(apply("reduce_sum", {matrix(), axes({})}, {{"noop_with_empty_axes", int64_t{1}}})->to_reals(),
             matrix().to_reals());
+  // Every element is a set of its own: what is done before and after a reduction still happens.
+  EXPECT_EQ(apply("reduce_sum_square", {matrix()}, {{"noop_with_empty_axes", int64_t{1}}})->to_reals(),
+            (Reals{1, 4, 9, 16, 25, 36}));
+  EXPECT_EQ(apply("reduce_l1", {reals({2}, {-3, 2})}, {{"noop_with_empty_axes", int64_t{1}}, {"keepdims", int64_t{0}}})
+                ->to_reals(),
+            (Reals{3, 2}));
   const auto rows = apply("reduce_sum", {matrix(), axes({-1})}, {{"keepdims", int64_t{0}}});
   EXPECT_EQ(rows->dims(), Ints{2});
   EXPECT_EQ(rows->to_reals(), (Reals{6, 15}));

@@ -59,6 +59,16 @@ TEST(GridSample, ReadsCornersAndOutside) {
   EXPECT_FALSE(call("grid_sample", {x, floats({1, 1, 1, 3}, {0, 0, 0})}).ok());
 }
 
+TEST(GridSample, BringsTheTapsOfACubicToTheBorderOneByOne) {
+  // Half a step before the first of 0 1 2 3: the taps are 0 0 0 1, the last of weight -3/32.
+  const Tensor x = counting({1, 1, 1, 4}), grid = floats({1, 1, 1, 2}, {-4.0 / 3, 0});
+  const auto y =
+      call("grid_sample", {x, grid},
+           {{"align_corners", int64_t{1}}, {"mode", std::string("cubic")}, {"padding_mode", std::string("border")}});
+  ASSERT_TRUE(y.ok()) << y.error().to_string();
+  EXPECT_NEAR(y->at(0).real(0), -0.09375, 1e-6);
+}
+
 TEST(AffineGrid, MapsTheIdentityToPixelCentres) {
   EXPECT_EQ(show(call("affine_grid", {floats({1, 2, 3}, {1, 0, 0, 0, 1, 0}), ints({4}, {1, 1, 1, 2})})),
             "f32[1,1,2,2] -0.5 0 0.5 0");
