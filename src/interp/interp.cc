@@ -52,6 +52,8 @@ std::vector<uint32_t> last_uses(const ir::Graph& g) {
   return last;
 }
 
+bool is_computed(const ir::Node& n) { return n.op != &ir::input_op() && n.op != &ir::const_op(); }
+
 // A value as it is stored; in wide mode an F64 tensor may stand for a value of type f32.
 struct Held {
   Tensor tensor;
@@ -134,6 +136,8 @@ class Executor {
     for (uint32_t i = 0; i < last.size(); ++i)
       if (last[i] != UINT32_MAX) dies[last[i]].push_back(i);
     std::unordered_map<std::string, int64_t> symbols;
+    size_t done = 0, total = 0;
+    for (const ir::Node& n : g.nodes()) total += is_computed(n);
     for (uint32_t i = 0; i < g.nodes().size(); ++i) {
       const ir::Node& n = g.node(i);
       if (i < g.input_count()) {
@@ -147,6 +151,7 @@ class Executor {
         if (!result.ok()) return in_node(std::move(result).error(), g, n);
         values[i] = *std::move(result);
         session_.live_bytes += bytes_of(values[i]);
+        if (depth_ == 1 && options_.progress) options_.progress(++done, total);
       }
       for (uint32_t d : dies[i]) {
         const bool own = d >= g.input_count() && g.node(d).op != &ir::const_op();

@@ -2,6 +2,7 @@
 // is compared with. Real numbers are computed in double; integers have their exact wrapping semantics.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -23,6 +24,8 @@ struct Options {
   int64_t max_loop_iterations = 1 << 22;
   int threads = 0;         // 0: one per core
   double max_seconds = 0;  // wall-clock limit of one run; 0: none
+  // Told after each computed node of the graph itself (not of bodies): how many are done, and how many there are.
+  std::function<void(size_t done, size_t total)> progress = nullptr;
 };
 
 // Values in the order of the graph's inputs; results in the order of its outputs.

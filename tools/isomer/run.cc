@@ -8,6 +8,7 @@
 #include "interp/interp.h"
 #include "isomer/command.h"
 #include "isomer/model_options.h"
+#include "isomer/progress.h"
 #include "isomer/run_options.h"
 #include "ops/table.h"
 #include "tensor/npy.h"
@@ -66,6 +67,13 @@ Expected<void> write_outputs(const std::string& folder, const ir::Graph& g, cons
   return {};
 }
 
+Expected<std::vector<Tensor>> run_shown(const driver::Model& model, const std::vector<Tensor>& inputs,
+                                        interp::Options options) {
+  Progress progress(model.source);
+  options.progress = [&](size_t done, size_t total) { progress.show(done, total); };
+  return interp::run(model.graph, ops::table(), inputs, options);
+}
+
 }  // namespace
 
 Action declare_run(CLI::App& app) {
@@ -83,8 +91,7 @@ Action declare_run(CLI::App& app) {
     ISOMER_TRY(const driver::InputOptions in, input_options(o->run));
     ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, in));
     const auto start = std::chrono::steady_clock::now();
-    ISOMER_TRY(const std::vector<Tensor> outputs,
-               interp::run(model.graph, ops::table(), inputs, interp_options(o->run)));
+    ISOMER_TRY(const std::vector<Tensor> outputs, run_shown(model, inputs, interp_options(o->run)));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     Answer a;
     const bool random = in.files.size() < model.graph.input_count();
