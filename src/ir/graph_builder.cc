@@ -148,7 +148,7 @@ Expected<Value> GraphBuilder::add1(std::string_view op, std::vector<Value> input
 
 Expected<std::vector<Value>> GraphBuilder::add(const OpDef& op, std::vector<Value> inputs, Attrs attrs, NodeInfo info,
                                                size_t outputs) {
-  if (outputs == 0) outputs = std::max(required_outputs(op), info.names.size());
+  if (outputs == 0) outputs = std::max({size_t{1}, required_outputs(op), info.names.size()});
   while (!inputs.empty() && inputs.back().is_none()) inputs.pop_back();
   attrs = without_standard_values(op, attrs);
   if (info.label.empty()) info.label = label_;

@@ -103,6 +103,7 @@ Expected<void> check_signature(const OpContext& c) {
     fewest += o.arity == Arity::Required;
     if (o.arity == Arity::Variadic) most = std::numeric_limits<size_t>::max();
   }
+  fewest = std::max<size_t>(1, fewest);  // a node is known by its results
   if (c.output_count() < fewest || c.output_count() > most)
     return c.error(fmt::format("expected {}{} outputs, found {}", c.output_count() < fewest ? "at least " : "at most ",
                                c.output_count() < fewest ? fewest : most, c.output_count()));
