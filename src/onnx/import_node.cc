@@ -225,6 +225,8 @@ Expected<std::optional<ir::Attrs>> Importer::known_attributes(const Call& call, 
     if (!def && name == "consumed_inputs") continue;
     std::optional<ir::AttrValue> value;
     if (def && def->kind == ir::AttrKind::DType) {
+      // Type 0 says that none is given.
+      if (!def->required && kind_of(a) == AttributeProto::INT && a.i() == 0) continue;
       ISOMER_TRY(value, read_dtype(a));
     } else {
       ISOMER_TRY(value, read_attribute(a, tensors_));

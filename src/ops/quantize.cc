@@ -171,7 +171,7 @@ ir::OpDef op_dequantize_linear() {
   op.inputs = {{"x", "T1", kQuantised | DType::I32},
                {"x_scale", "T2", kScales},
                {"x_zero_point", "T1", kQuantised | DType::I32, ir::Arity::Optional}};
-  op.outputs = {{"y", "T2"}};
+  op.outputs = {{"y", "$output_dtype|T2"}};
   op.attrs = {{"axis", ir::AttrKind::Int, int64_t{1}},
               {"block_size", ir::AttrKind::Int, int64_t{0}},
               {"output_dtype", ir::AttrKind::DType}};
@@ -179,8 +179,8 @@ ir::OpDef op_dequantize_linear() {
     te::Builder b;
     const auto in = c.declare(b);
     ISOMER_TRY(const Granularity g, granularity(c));
-    DType t = c.dtype(1);
-    if (c.has_attr("output_dtype") && is_float(c.dtype_attr("output_dtype"))) t = c.dtype_attr("output_dtype");
+    const DType t = c.has_attr("output_dtype") ? c.dtype_attr("output_dtype") : c.dtype(1);
+    if (!is_float(t)) return c.error(fmt::format("'output_dtype' is {}, expected a type of reals", name(t)));
     return b.finish({b.map("y", t, in[0].dims(), [&](auto i) {
       Expr x = cast(DType::I32, in[0].at({i.begin(), i.end()}));
       if (c.has(2)) x = x - cast(DType::I32, g.read(in[2], i));
@@ -189,7 +189,7 @@ ir::OpDef op_dequantize_linear() {
   };
   op.samples = {"dequantize_linear(u8[2,3], f32[] 0.1, u8[] 128)", "dequantize_linear(i8[2,3], f32[3] [0.1,0.2,0.3])",
                 "dequantize_linear(i8[6,2], f32[2,2] [0.5,1,2,4], i8[2,2] [1,-2,3,0]){axis=0, block_size=3}",
-                "dequantize_linear(i32[4], f32[] 0.5)"};
+                "dequantize_linear(i32[4], f32[] 0.5)", "dequantize_linear(i8[4], f32[] 0.5){output_dtype=f16}"};
   op.onnx = quantise_forms("DequantizeLinear");
   return op;
 }

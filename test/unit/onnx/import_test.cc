@@ -198,6 +198,27 @@ TEST(OnnxBody, CapturesOuterValuesExplicitly) {
   EXPECT_TRUE(ir::equal(m->graph, again->graph));
 }
 
+TEST(OnnxBody, AnInputWithoutATypeTakesThatOfItsValue) {
+  const std::string three("\3\0\0\0\0\0\0\0", 8);
+  const Msg body = graph({{node("Identity", {"c"}, {"c_out"}), node("Add", {"v", "v"}, {"v_out"})},
+                          {},
+                          {value("i", kInt64, {}), value("c", 9, {}), Msg().str(1, "v")},
+                          {Msg().str(1, "c_out"), Msg().str(1, "v_out")}});
+  const Msg loop = node("Loop", {"m", "", "x"}, {"y"}, {graph_attr("body", body)});
+  const auto m = load(model(graph({{loop}, {tensor("m", kInt64, {}, three)}, {x}, {y}})));
+  ASSERT_TRUE(m.ok()) << m.error().to_string();
+  EXPECT_EQ(run(*m, {1, 2}), (std::vector<double>{8, 16}));
+}
+
+TEST(OnnxNode, TypeZeroMeansThatNoneIsGiven) {
+  const Msg eye = node("EyeLike", {"x"}, {"y"}, {int_attr("dtype", 0)});
+  const auto m = load(model(graph({{eye}, {}, {value("x", kFloat, {1, 2})}, {value("y", kFloat, {1, 2})}})));
+  ASSERT_TRUE(m.ok()) << m.error().to_string();
+  EXPECT_EQ(m->graph.nodes().back().op->name, "eye_like");
+  const Msg cast = node("Cast", {"x"}, {"y"}, {int_attr("to", 0)});
+  EXPECT_SAYS(error_of(model(graph({{cast}, {}, {x}, {y}}))), "0 is no element type");
+}
+
 TEST(OnnxBody, NestingIsLimited) {
   Msg chain = graph({{node("Relu", {"x"}, {"y0"})}, {}, {}, {value("y0", kFloat, {2})}});
   for (int i = 1; i < 90; ++i) {
