@@ -1,6 +1,6 @@
 # Third-party lookup. Required: fmt, protobuf, CLI11, nlohmann_json, an ONNX schema. The rest is used when found.
-# Each optional one that is found adds its name to ISOMER_FEATURES.
-set(ISOMER_FEATURES "")
+# ISOMER_FEATURES names what this build can do; an optional owner (LLVM, Z3) that is found adds its name.
+set(ISOMER_FEATURES onnx interp)
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
@@ -11,22 +11,6 @@ find_package(nlohmann_json REQUIRED)
 find_package(protobuf CONFIG QUIET)
 if(NOT protobuf_FOUND)
   find_package(Protobuf REQUIRED)
-endif()
-
-# xxHash is used header-only (the user of it defines XXH_INLINE_ALL), by base alone.
-set(ISOMER_XXHASH_TARGET "")
-find_package(PkgConfig QUIET)
-if(PKG_CONFIG_FOUND)
-  pkg_check_modules(ISOMER_XXHASH_PC QUIET libxxhash)
-endif()
-find_path(ISOMER_XXHASH_INCLUDE xxhash.h HINTS ${ISOMER_XXHASH_PC_INCLUDE_DIRS})
-mark_as_advanced(ISOMER_XXHASH_INCLUDE)
-if(ISOMER_XXHASH_INCLUDE)
-  add_library(isomer_xxhash INTERFACE)
-  target_include_directories(isomer_xxhash SYSTEM INTERFACE ${ISOMER_XXHASH_INCLUDE})
-  target_compile_definitions(isomer_xxhash INTERFACE ISOMER_HAVE_XXHASH=1)
-  set(ISOMER_XXHASH_TARGET isomer_xxhash)
-  list(APPEND ISOMER_FEATURES xxhash)
 endif()
 
 find_package(Python3 COMPONENTS Interpreter QUIET)

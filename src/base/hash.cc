@@ -2,12 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstring>
-
-#ifdef ISOMER_HAVE_XXHASH
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-#endif
 
 namespace isomer {
 namespace {
@@ -24,24 +20,30 @@ uint64_t mix(uint64_t x) {  // splitmix64's finaliser
 
 std::string Hash128::hex() const { return fmt::format("{:016x}{:016x}", high, low); }
 
+// Four independent lanes of 8-byte words, so that the multiplications overlap; the last block is filled with zeros, which
+// the size in the seed tells apart from zeros in the data.
 Hash128 hash_bytes(const void* data, size_t size, uint64_t seed) {
-#ifdef ISOMER_HAVE_XXHASH
-  const XXH128_hash_t h = XXH3_128bits_withSeed(data, size, seed);
-  return {h.low64, h.high64};
-#else
-  // Without xxhash: two independent multiply-mix lanes over 8-byte words.
+  constexpr uint64_t kFirst = 0x9FB21C651E98DF25ULL, kSecond = 0xD6E8FEB86659FD93ULL;
   const auto* p = static_cast<const unsigned char*>(data);
-  Hash128 h{mix(seed + size), mix(seed ^ 0xA0761D6478BD642FULL)};
-  for (size_t i = 0; i < size; i += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, p + i, size - i < 8 ? size - i : 8);
-    h.low = (h.low ^ word) * 0x9FB21C651E98DF25ULL;
-    h.low ^= h.low >> 29;
-    h.high = (h.high + word) * 0xD6E8FEB86659FD93ULL;
-    h.high ^= h.high >> 32;
+  uint64_t lanes[4];
+  for (uint64_t k = 0; k < 4; ++k) lanes[k] = mix(seed + size + k * kSecond);
+  const auto absorb = [&](const unsigned char* block) {
+    for (int k = 0; k < 4; ++k) {
+      uint64_t word;
+      std::memcpy(&word, block + 8 * k, 8);
+      lanes[k] = std::rotl((lanes[k] ^ word) * kFirst, 29) * kSecond;
+    }
+  };
+  size_t i = 0;
+  for (; i + 32 <= size; i += 32) absorb(p + i);
+  if (i < size) {
+    unsigned char last[32] = {};
+    std::memcpy(last, p + i, size - i);
+    absorb(last);
   }
-  return {mix(h.low), mix(h.high)};
-#endif
+  const uint64_t low = mix(mix(mix(lanes[0]) + lanes[1]) + mix(lanes[2] ^ kFirst) + lanes[3]);
+  const uint64_t high = mix(mix(mix(lanes[3] ^ kSecond) + lanes[2]) + mix(lanes[1]) * kFirst + lanes[0]);
+  return {low, high};
 }
 
 Hasher& Hasher::add(uint64_t value) {
