@@ -63,6 +63,12 @@ std::string Exporter::Frame::unique(const std::string& wanted) {
   return name;
 }
 
+std::string Exporter::Frame::unique_label(const std::string& wanted) {
+  std::string label = wanted;
+  for (uint64_t k = 1; !label.empty() && !labels.insert(label).second; ++k) label = fmt::format("{}.{}", wanted, k);
+  return label;
+}
+
 void Exporter::need(const std::string& domain, int64_t version) {
   int64_t& v = opsets_[domain];
   v = std::max(v, version);
@@ -196,7 +202,7 @@ Expected<void> Exporter::write_node(const ir::Graph& graph, const ir::Node& n, c
     if (!form.domain.empty()) node.set_domain(form.domain);
     need(form.domain, form.stable);
   }
-  if (!n.label.empty()) node.set_name(n.label);
+  if (!n.label.empty()) node.set_name(frame.unique_label(n.label));
   for (const std::string& name : inputs) node.add_input(name);
   for (const std::string& name : results) node.add_output(name);
   for (const auto& [name, value] : n.attrs) {

@@ -27,8 +27,11 @@ class Exporter {
     const Frame* outer = nullptr;
     std::unordered_set<std::string> used = {};
     std::map<std::string, uint64_t> next = {};
+    // Names of nodes are apart from those of values, and must differ too: one source node may have become several.
+    std::unordered_set<std::string> labels = {};
     bool taken(const std::string& name) const;
     std::string unique(const std::string& wanted);
+    std::string unique_label(const std::string& wanted);
   };
   using ValueNames = std::vector<std::vector<std::string>>;  // by node and result
 

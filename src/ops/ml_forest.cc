@@ -235,7 +235,7 @@ std::vector<std::vector<double>> sets_of(const ir::OpContext& c) {
 
 Expected<Forest> forest_of_tensors(const ir::OpContext& c) {
   Forest f;
-  f.targets = c.integer("n_targets");
+  f.targets = c.has_attr("n_targets") ? c.integer("n_targets") : 1;
   const Tensor *modes = c.tensor("nodes_modes"), *splits = c.tensor("nodes_splits"),
                *weights = c.tensor("leaf_weights");
   if (!is_int(modes->dtype()) || !is_float(splits->dtype()) || !is_float(weights->dtype()))

@@ -44,7 +44,7 @@ Expected<Regressor> regressor_of(const ir::OpContext& c) {
   if (found == std::end(names)) return c.error(fmt::format("unknown aggregate_function {}", quoted(how)));
   r.aggregate = static_cast<Aggregate>(found - std::begin(names));
   ISOMER_TRY(r.transform, post_transform_of(c));
-  ISOMER_TRY(r.forest, forest_of_lists(c, "target", c.integer("n_targets")));
+  ISOMER_TRY(r.forest, forest_of_lists(c, "target", c.has_attr("n_targets") ? c.integer("n_targets") : 1));
   ISOMER_TRY(r.base, reals_or_tensor(c, "base_values"));
   if (!r.base.empty() && static_cast<int64_t>(r.base.size()) != r.forest.targets)
     return c.error(fmt::format("{} base values are given for {} targets", r.base.size(), r.forest.targets));
@@ -151,7 +151,7 @@ ir::OpDef op_ml_tree_ensemble() {
               {.name = "leaf_targetids", .kind = Ints, .required = true},
               {.name = "leaf_weights", .kind = Tensor, .required = true},
               {.name = "membership_values", .kind = Tensor},
-              {.name = "n_targets", .kind = Int, .standard = ir::AttrValue(int64_t{1})},
+              {.name = "n_targets", .kind = Int},
               {.name = "nodes_falseleafs", .kind = Ints, .required = true},
               {.name = "nodes_falsenodeids", .kind = Ints, .required = true},
               {.name = "nodes_featureids", .kind = Ints, .required = true},
@@ -186,7 +186,7 @@ ir::OpDef op_ml_tree_ensemble_regressor() {
   op.attrs = forest_attrs("target");
   op.attrs.push_back(
       {.name = "aggregate_function", .kind = ir::AttrKind::String, .standard = ir::AttrValue(std::string("SUM"))});
-  op.attrs.push_back({.name = "n_targets", .kind = ir::AttrKind::Int, .standard = ir::AttrValue(int64_t{1})});
+  op.attrs.push_back({.name = "n_targets", .kind = ir::AttrKind::Int});
   make_regressor(op, regressor_of);
   op.samples = {
       "ml_tree_ensemble_regressor(f32[3,2]){nodes_treeids=[0,0,0,1,1,1], nodes_nodeids=[0,1,2,0,1,2], "

@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
+
 #include "driver/meaning.h"
+#include "ir/sample.h"
 #include "isomer/command.h"
+#include "onnx/onnx.h"
 #include "ops/table.h"
 
 namespace isomer::tool {
@@ -70,18 +74,38 @@ std::string page(const ir::OpDef& op) {
                            text.ok() ? *text : text.error().to_string() + "\n");
 }
 
+// FOLDER/NAME.K/model.onnx and input_N.pb for the K-th example: what other runtimes can be asked about it.
+Expected<void> write_examples(const ir::OpDef& op, const std::string& folder) {
+  for (size_t k = 0; k < op.samples.size(); ++k) {
+    ISOMER_TRY(const ir::Sample sample, ir::make_sample(op.samples[k], ops::table(), 1));
+    const std::filesystem::path to = std::filesystem::path(folder) / fmt::format("{}.{}", op.name, k);
+    std::error_code failed;
+    std::filesystem::create_directories(to, failed);
+    if (failed)
+      return Diagnostic("E-file",
+                        fmt::format("cannot make the folder {}: {}", isomer::quoted(to.string()), failed.message()));
+    ISOMER_CHECK_OK(onnx::save(sample.graph, (to / "model.onnx").string()));
+    for (size_t i = 0; i < sample.inputs.size(); ++i)
+      ISOMER_CHECK_OK(onnx::save_tensor(sample.inputs[i], (to / fmt::format("input_{}.pb", i)).string()));
+  }
+  return {};
+}
+
 }  // namespace
 
 Action declare_ops(CLI::App& app) {
   auto wanted = std::make_shared<std::string>();
+  auto folder = std::make_shared<std::string>();
   app.add_option("NAME", *wanted, "One operator, by Isomer's name or ONNX's");
-  return [wanted]() -> Expected<Answer> {
+  app.add_option("--write", *folder, "Write every example as FOLDER/NAME.K/model.onnx with inputs");
+  return [wanted, folder]() -> Expected<Answer> {
     Answer a;
     a.json = {{"operators", nlohmann::json::array()}};
     for (const ir::OpDef& op : ops::table().records()) {
       bool match = wanted->empty() || op.name == *wanted;
       for (const ir::OnnxForm& f : op.onnx) match |= f.type == *wanted;
       if (!match) continue;
+      if (!folder->empty()) ISOMER_CHECK_OK(write_examples(op, *folder));
       a.json["operators"].push_back(describe(op));
       a.text += wanted->empty() ? row(op) : page(op);
     }
