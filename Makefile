@@ -39,7 +39,7 @@ asan: bootstrap  ## all tests under the address and undefined-behaviour sanitize
 
 fuzz: bootstrap  ## a short run of every libFuzzer target
 	@cmake --preset fuzz
-	@cmake --build --preset fuzz -j $(JOBS)
+	@cmake --build --preset fuzz -j $(JOBS) --target fuzz_tests
 	@ctest --preset fuzz -j $(JOBS) -L '^fuzz$$' --no-tests=ignore
 
 format:  ## rewrite the C++ sources with clang-format 19

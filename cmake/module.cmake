@@ -4,7 +4,8 @@
 #
 # All of src/NAME/*.cc and src/NAME/*/*.cc becomes the static library isomer_NAME; the include root is src/.
 # DEPS are modules. LINK reaches the users of the module; PRIVATE_LINK stays inside, for owners of third-party code.
-# COLD code runs once per node, never per element: a release builds it at -O1, which saves a third of its time.
+# COLD code runs once per node, never per element: a release builds it at -O1, which saves a third of its time,
+# and a sanitized build at -O0.
 # A module whose folder is not there yet is skipped, and so are arrows to it.
 function(isomer_module)
   cmake_parse_arguments(arg "COLD" "NAME" "DEPS;LINK;PRIVATE_LINK" ${ARGN})
@@ -20,6 +21,9 @@ function(isomer_module)
     target_link_libraries(${target} PRIVATE isomer_warnings ${arg_PRIVATE_LINK})
     if(arg_COLD)
       target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+      if(ISOMER_SANITIZE)
+        target_compile_options(${target} PRIVATE -O0)  # half the time of the sanitized build
+      endif()
     endif()
   else()
     add_library(${target} INTERFACE)  # headers only so far

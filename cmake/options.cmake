@@ -46,3 +46,7 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(isomer_warnings INTERFACE -Wno-restrict)  # g++ 12 misfires on std::string operator+
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # libstdc++ marks get_temporary_buffer as deprecated and calls it itself in std::stable_sort; clang reports it here.
+  target_compile_options(isomer_warnings INTERFACE -Wno-deprecated-declarations)
+endif()

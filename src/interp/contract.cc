@@ -32,9 +32,18 @@ void inner_lanes(const A* a, int64_t ak, int64_t al, const B* b, int64_t bk, int
     acc += width;
     n -= width;
   };
-  for (; n >= 16; advance(16)) inner_block<16, Unit>(a, ak, al, b, bk, bl, count, acc);
-  for (; n >= 4; advance(4)) inner_block<4, Unit>(a, ak, al, b, bk, bl, count, acc);
-  for (; n >= 1; advance(1)) inner_block<1, Unit>(a, ak, al, b, bk, bl, count, acc);
+  while (n >= 16) {
+    inner_block<16, Unit>(a, ak, al, b, bk, bl, count, acc);
+    advance(16);
+  }
+  while (n >= 4) {
+    inner_block<4, Unit>(a, ak, al, b, bk, bl, count, acc);
+    advance(4);
+  }
+  while (n >= 1) {
+    inner_block<1, Unit>(a, ak, al, b, bk, bl, count, acc);
+    advance(1);
+  }
 }
 
 struct Guard {

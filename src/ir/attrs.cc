@@ -22,8 +22,10 @@ bool equal(const AttrValue& a, const AttrValue& b) {
     return std::equal(x->begin(), x->end(), y.begin(), y.end(),
                       [](double u, double v) { return std::bit_cast<uint64_t>(u) == std::bit_cast<uint64_t>(v); });
   }
-  if (const auto* x = std::get_if<GraphRef>(&a))
-    return *x == std::get<GraphRef>(b) || equal(**x, *std::get<GraphRef>(b));
+  if (const auto* x = std::get_if<GraphRef>(&a)) {
+    const GraphRef& y = std::get<GraphRef>(b);
+    return *x == y || (*x && y && equal(**x, *y));
+  }
   return a == b;
 }
 
@@ -49,7 +51,7 @@ Hash128 hash(const AttrValue& v) {
     }
     void operator()(const Tensor& x) { h.add(x.content_hash()); }
     void operator()(DType x) { h.add(static_cast<uint64_t>(x)); }
-    void operator()(const GraphRef& x) { h.add(x->content_hash()); }
+    void operator()(const GraphRef& x) { h.add(x ? x->content_hash() : Hash128{}); }
     void operator()(const Foreign& x) { h.add(x.bytes); }
   };
   std::visit(Visitor{h}, v);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "ir/graph.h"
 #include "te/size_domain.h"
@@ -84,27 +85,35 @@ Expected<Value> GraphBuilder::input(std::string name, Type type) {
 }
 
 Value GraphBuilder::constant(Tensor value, std::string name) {
-  NodeInfo info;
-  info.names = {std::move(name)};
   const Type type = value.type();
   Attrs attrs{{"value", std::move(value)}};
-  const size_t hash = verbatim_ ? 0 : node_hash(const_op(), {}, attrs, 1);
-  const auto [from, to] =
-      verbatim_ ? std::pair(nodes_by_hash_.end(), nodes_by_hash_.end()) : nodes_by_hash_.equal_range(hash);
-  for (auto it = from; it != to; ++it) {
-    const Node& n = graph_.nodes_[it->second];
-    // A constant that has a name of its own keeps it: two initialisers of one content stay two.
-    if (n.op == &const_op() && n.attrs == attrs && (info.names[0].empty() || n.names[0] == info.names[0]))
-      return {it->second, 0};
+  // A constant that has a name of its own keeps it: two initialisers of one content stay two. So a named one is found
+  // by content and name, and only the first of a content by content alone.
+  const size_t content = verbatim_ ? 0 : node_hash(const_op(), {}, attrs, 1);
+  const size_t named = verbatim_ ? 0 : Hasher().add(content).add(name).digest().low;
+  const auto find = [&](size_t hash, bool by_name) -> std::optional<uint32_t> {
+    const auto [from, to] = nodes_by_hash_.equal_range(hash);
+    for (auto it = from; it != to; ++it) {
+      const Node& n = graph_.nodes_[it->second];
+      if (n.op == &const_op() && n.attrs == attrs && (!by_name || n.names[0] == name)) return it->second;
+    }
+    return std::nullopt;
+  };
+  std::optional<uint32_t> first;
+  if (!verbatim_) {
+    first = find(content, false);
+    if (first && name.empty()) return {*first, 0};
+    if (const auto same = find(named, true)) return {*same, 0};
   }
   Node n;
   n.op = &const_op();
   n.attrs = std::move(attrs);
   n.types = {type};
-  n.names = {unique_name(info.names[0], "const")};
+  n.names = {unique_name(name, "const")};
   graph_.nodes_.push_back(std::move(n));
   const auto id = static_cast<uint32_t>(graph_.nodes_.size() - 1);
-  if (!verbatim_) nodes_by_hash_.emplace(hash, id);
+  if (!verbatim_ && !first) nodes_by_hash_.emplace(content, id);
+  if (!verbatim_ && !name.empty()) nodes_by_hash_.emplace(named, id);
   auto known = std::make_shared<Known>();
   known->tensor = *graph_.nodes_[id].attrs.get<Tensor>("value");
   known_[key({id, 0})] = std::move(known);
@@ -226,7 +235,9 @@ void GraphBuilder::learn(uint32_t id) {
   if (!program.ok()) return;
   // Inputs that no expression reads (Shape asks for extents alone) need not be known.
   std::vector<bool> read(n.inputs.size(), false);
+  std::unordered_set<const void*> seen;  // nodes are shared: each is looked at once
   const std::function<void(const te::Expr&)> mark = [&](const te::Expr& e) {
+    if (!seen.insert(e.identity()).second) return;
     if (e->kind == te::Kind::Read && static_cast<size_t>(e->tensor) < read.size())
       read[static_cast<size_t>(e->tensor)] = true;
     for (const te::Expr& x : e->args) mark(x);
@@ -270,14 +281,25 @@ void GraphBuilder::learn(uint32_t id) {
   }
 }
 
+namespace {
+
+// A shape of numbers must be one that a tensor can have.
+Expected<void> check_size(const Type& type) {
+  if (!type.shape.is_static() || type.dtype == DType::Opaque) return {};
+  const auto size = checked_elements(type.dtype, type.shape.values());
+  if (!size.ok()) return size.error();
+  return {};
+}
+
+}  // namespace
+
 Expected<void> GraphBuilder::restate_type(Value v, const Type& stated) {
   Type& own = graph_.nodes_[v.node].types[v.index];
   if (!agree(own, stated))
     return Diagnostic("E-type-mismatch",
                       fmt::format("value {} is stated to be {}, but its node gives {}", quoted(graph_.value_name(v)),
                                   stated.to_string(), own.to_string()));
-  if (stated.shape.is_static() && stated.dtype != DType::Opaque)
-    if (const auto size = checked_elements(stated.dtype, stated.shape.values()); !size.ok()) return size.error();
+  ISOMER_CHECK_OK(check_size(stated));
   own = stated;
   return {};
 }
@@ -289,6 +311,7 @@ Expected<void> GraphBuilder::declare_type(Value v, const Type& declared) {
                       fmt::format("value {} is declared {}, but its node gives {}", quoted(graph_.value_name(v)),
                                   declared.to_string(), own.to_string()));
   if (!declared.shape.has_rank()) return {};
+  ISOMER_CHECK_OK(check_size(declared));
   if (!own.shape.has_rank()) {
     own.shape = declared.shape;
     return {};
@@ -305,7 +328,9 @@ Expected<void> GraphBuilder::declare_type(Value v, const Type& declared) {
     return Diagnostic("E-type-mismatch",
                       fmt::format("value {} is declared {}, but its node gives {}", quoted(graph_.value_name(v)),
                                   declared.to_string(), own.to_string()));
-  own.shape = Shape(std::move(dims));
+  Type narrowed{own.dtype, Shape(std::move(dims)), own.foreign};
+  ISOMER_CHECK_OK(check_size(narrowed));
+  own = std::move(narrowed);
   return {};
 }
 

@@ -87,9 +87,38 @@ Expected<void> check_attrs(const OpContext& c) {
           fmt::format("attribute '{}' is of kind {}, expected {}", key, name(kind_of(value)), name(def->kind)));
     if (const DType* type = std::get_if<DType>(&value); type && *type == DType::Opaque)
       return c.error(fmt::format("attribute '{}' is opaque, expected a type of numbers", key));
+    if (const auto* body = std::get_if<GraphRef>(&value); body && !*body)
+      return c.error(fmt::format("attribute '{}' is a graph that is not there", key));
   }
   for (const AttrDef& def : c.op().attrs)
     if (def.required && !c.attrs().has(def.name)) return c.error(fmt::format("attribute '{}' is missing", def.name));
+  return {};
+}
+
+// The attribute an output's type is named after, without '$', and the variable that holds when it is absent.
+struct TypeSource {
+  std::string attr, var;
+};
+TypeSource type_source(const OutputDef& def) {
+  if (!def.type.starts_with('$')) return {"", def.type};
+  const size_t bar = def.type.find('|');
+  if (bar == std::string::npos) return {def.type.substr(1), ""};
+  return {def.type.substr(1, bar - 1), def.type.substr(bar + 1)};
+}
+
+// out() gives no type where nothing says one: neither an attribute nor an input that is there.
+Expected<void> check_output_types(const OpContext& c, const std::vector<Type>& types) {
+  for (size_t i = 0; i < types.size() && !c.op().open_attrs; ++i) {
+    if (types[i].dtype != DType::Opaque) continue;
+    const OutputDef& def = c.op().outputs[std::min(i, c.op().outputs.size() - 1)];
+    const std::string var = type_source(def).var;
+    const bool from_input = std::any_of(c.op().inputs.begin(), c.op().inputs.end(),
+                                        [&](const InputDef& in) { return !in.var.empty() && in.var == var; });
+    // Control flow carries such values, from inputs or out of its bodies.
+    if (!var.empty() && (!from_input || bound(c, var) == DType::Opaque)) continue;
+    return c.error(fmt::format(
+        "the element type of output '{}' is not known: no input or attribute that says it is given", def.name));
+  }
   return {};
 }
 
@@ -110,8 +139,10 @@ Expected<void> check_signature(const OpContext& c) {
   return {};
 }
 
-Expected<std::vector<Type>> infer_types(const OpContext& c) {
-  ISOMER_CHECK_OK(check_signature(c));
+namespace {
+
+// The types by the record, as many as it gives.
+Expected<std::vector<Type>> types_by_record(const OpContext& c) {
   const OpDef& op = c.op();
   bool ranked = true;
   for (size_t i = 0; i < c.input_count(); ++i) ranked &= !c.has(i) || c.shape(i).has_rank();
@@ -133,6 +164,18 @@ Expected<std::vector<Type>> infer_types(const OpContext& c) {
   std::vector<Type> types;
   for (size_t i = 0; i < c.output_count() && i < p.outputs.size(); ++i)
     types.push_back({p.slot_dtype(p.outputs[i]), Shape(p.slot_dims(p.outputs[i])), nullptr});
+  return types;
+}
+
+}  // namespace
+
+Expected<std::vector<Type>> infer_types(const OpContext& c) {
+  ISOMER_CHECK_OK(check_signature(c));
+  ISOMER_TRY(std::vector<Type> types, types_by_record(c));
+  if (types.size() != c.output_count())
+    return c.error(fmt::format("gives {} results with these inputs and attributes, {} are asked for", types.size(),
+                               c.output_count()));
+  ISOMER_CHECK_OK(check_output_types(c, types));
   return types;
 }
 
@@ -214,25 +257,17 @@ Expected<size_t> OpContext::axis(int64_t axis, size_t rank) const {
 
 Type OpContext::out(size_t i, Shape shape) const {
   const OutputDef& def = i < op_->outputs.size() ? op_->outputs[i] : op_->outputs.back();
-  DType dtype;
-  if (def.type.starts_with('$')) {
-    const size_t bar = def.type.find('|');
-    const std::string key = def.type.substr(1, bar == std::string::npos ? bar : bar - 1);
-    const AttrDef* attribute = op_->attr(key);
-    const auto otherwise = bar == std::string::npos ? std::nullopt : bound(*this, def.type.substr(bar + 1));
-    if (attribute && attribute->kind == AttrKind::Tensor) {
-      dtype = need_attr<Tensor>(*op_, *attrs_, key).dtype();
-    } else {
-      dtype = otherwise && !has_attr(key) ? *otherwise : dtype_attr(key);
-    }
-  } else if (const auto fixed = dtype_from_name(def.type)) {
-    dtype = *fixed;
-  } else {
-    const auto t = bound(*this, def.type);
-    ISOMER_ASSERT(t, fmt::format("output {} of {}: no input binds {}", i, op_->name, def.type));
-    dtype = *t;
+  const TypeSource source = type_source(def);
+  if (!source.attr.empty() && (has_attr(source.attr) || source.var.empty())) {
+    const AttrDef* attribute = op_->attr(source.attr);
+    const bool by_tensor = attribute && attribute->kind == AttrKind::Tensor;
+    DType dtype = DType::Opaque;
+    if (has_attr(source.attr))
+      dtype = by_tensor ? need_attr<Tensor>(*op_, *attrs_, source.attr).dtype() : dtype_attr(source.attr);
+    return {dtype, std::move(shape), nullptr};
   }
-  return {dtype, std::move(shape), nullptr};
+  if (const auto fixed = dtype_from_name(source.var)) return {*fixed, std::move(shape), nullptr};
+  return {bound(*this, source.var).value_or(DType::Opaque), std::move(shape), nullptr};
 }
 
 Diagnostic OpContext::error(std::string message) const {

@@ -1,6 +1,7 @@
 // The model round the graph: operator sets, functions, metadata.
 #include <fmt/format.h>
 
+#include "ir/verify.h"
 #include "onnx/import_proto.h"
 #include "onnx/wire.h"
 
@@ -136,6 +137,7 @@ Expected<Model> Importer::run() {
   ISOMER_CHECK_OK(import_rest(model_.graph(), scope));
   builder.set_metadata(metadata());
   ISOMER_TRY(ir::Graph graph, std::move(builder).finish());
+  ISOMER_CHECK_OK(ir::verify_structure(graph));  // whatever the file was, what leaves here is a graph
   return Model{std::move(graph), std::move(warnings_)};
 }
 
