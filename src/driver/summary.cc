@@ -109,7 +109,7 @@ void add_graph(const ir::Graph& g, Summary& s, int depth) {
       if (type) label = domain && !domain->empty() ? *domain + "::" + *type : *type;
       const bool known = type && ops::table().find_onnx(domain ? *domain : "", *type).has_value();
       s.unsupported.push_back(
-          {n.label.empty() ? n.names[0] : n.label, label,
+          {n.label.empty() && !n.names.empty() ? n.names[0] : n.label, label,
            known ? "one of its values has a type Isomer does not compute with" : "Isomer has no such operator"});
     }
     ++s.operators[label];

@@ -8,9 +8,9 @@ namespace isomer::interp {
 namespace {
 
 Diagnostic in_node(Diagnostic d, const ir::Graph& g, const ir::Node& n) {
+  const std::string name = !n.label.empty() || n.names.empty() ? n.label : n.names[0];  // a node may have no results
   if (d.notes.size() < 8)
-    d.note(fmt::format("in node {} ({}) of graph {}", quoted(n.label.empty() ? n.names[0] : n.label), n.op->name,
-                       quoted(g.name())));
+    d.note(fmt::format("in node {} ({}) of graph {}", quoted(name), n.op->name, quoted(g.name())));
   return d;
 }
 

@@ -88,5 +88,15 @@ TEST(Interp, TellsItsProgressAtTheTopLevelOnly) {
   EXPECT_EQ(told, (std::vector<std::pair<size_t, size_t>>{{1, 2}, {2, 2}}));
 }
 
+TEST(Interp, ReportsAFailureInANodeWithoutResults) {
+  ir::GraphBuilder b(ops::table(), "g");
+  const ir::Value x = *b.input("x", {DType::F32, {2}, nullptr});
+  ASSERT_TRUE(b.add("opaque", {x}, {{"op_type", std::string("Frobnicate")}}).ok());
+  b.output("y", x);
+  const auto out = interp::run(*std::move(b).finish(), ops::table(), {Tensor(DType::F32, {2})});
+  ASSERT_FALSE(out.ok());
+  EXPECT_EQ(out.error().code, "E-unsupported");
+}
+
 }  // namespace
 }  // namespace isomer
