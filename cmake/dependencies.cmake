@@ -17,7 +17,6 @@ find_package(Python3 COMPONENTS Interpreter QUIET)
 
 if(ISOMER_TESTS)
   find_package(GTest QUIET)
-  find_package(rapidcheck CONFIG QUIET)
   # The ONNX project's own cases for every operator, as the distribution installs them.
   find_path(ISOMER_ONNX_TESTDATA node/test_add/model.onnx PATHS /usr/share /usr/local/share
     PATH_SUFFIXES libonnx-testdata/data onnx/backend/test/data)
