@@ -1,5 +1,5 @@
 // Walks the operator table: every record is complete, and every one of its samples builds, runs to the type it
-// promises, gives the same bits twice and survives the graph text.
+// promises, gives the same bits twice and survives the graph text and an ONNX file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +8,9 @@
 #include "ir/sample.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "onnx/onnx.h"
 #include "ops/table.h"
+#include "tensor/compare.h"
 
 namespace isomer {
 namespace {
@@ -86,6 +88,30 @@ TEST(Samples, BuildRunAndSurviveTheirText) {
       EXPECT_EQ(fault(op, text), "") << text;
     }
   std::printf("%zu samples of %zu operators\n", count, ops::table().records().size());
+}
+
+// ONNX keeps reals of attributes as f32 and not the names inside, so the results are compared, not the graphs.
+std::string onnx_fault(const ir::OpDef& op, const std::string& text) {
+  const auto s = ir::make_sample(text, ops::table(), 7);
+  if (!s.ok()) return "does not build: " + s.error().to_string();
+  const auto bytes = onnx::save_bytes(s->graph);
+  if (!bytes.ok()) return "cannot be written: " + bytes.error().to_string();
+  const auto back = onnx::load_bytes(std::as_bytes(std::span(*bytes)), ops::table());
+  if (!back.ok()) return "cannot be read back: " + back.error().to_string();
+  const auto first = interp::run(s->graph, ops::table(), s->inputs);
+  const auto second = interp::run(back->graph, ops::table(), s->inputs);
+  if (!first.ok() || !second.ok()) return "does not run: " + (first.ok() ? second : first).error().to_string();
+  for (size_t k = 0; k < first->size(); ++k) {
+    if (first->at(k).dtype() != second->at(k).dtype()) return "has another type";
+    const Comparison c = compare(second->at(k), first->at(k), {.absolute = 1e-5, .relative = 1e-4});
+    if (op.pure && !c.ok()) return c.to_string();
+  }
+  return {};
+}
+
+TEST(Samples, SurviveOnnxFiles) {
+  for (const ir::OpDef& op : ops::table().records())
+    for (const std::string& text : op.samples) EXPECT_EQ(onnx_fault(op, text), "") << text;
 }
 
 }  // namespace
