@@ -78,10 +78,12 @@ std::optional<Affine> AffineReader::compute(const te::Expr& e) {
       return x ? scale(*x, -1) : std::nullopt;
     }
     case te::Kind::Binary: {
-      if (e->binary > te::BinaryOp::Mul) return std::nullopt;
+      const bool divides = e->binary == te::BinaryOp::FloorDiv || e->binary == te::BinaryOp::FloorMod;
+      if (e->binary > te::BinaryOp::Mul && !divides) return std::nullopt;
       const auto a = read(e->args[0]);
       const auto b = a ? read(e->args[1]) : std::nullopt;
       if (!b) return std::nullopt;
+      if (divides) return divide(*a, *b, e->binary == te::BinaryOp::FloorMod);
       if (e->binary == te::BinaryOp::Add) return add(*a, *b);
       if (e->binary == te::BinaryOp::Sub) return subtract(*a, *b);
       if (a->terms.empty()) return scale(*b, a->constant);
@@ -89,6 +91,14 @@ std::optional<Affine> AffineReader::compute(const te::Expr& e) {
     }
     default: return std::nullopt;
   }
+}
+
+std::optional<Affine> AffineReader::divide(const Affine& x, const Affine& by, bool remainder) {
+  const auto r = range_of(x, extents_);
+  if (!by.terms.empty() || by.constant < 1 || !r || r->low < 0) return std::nullopt;
+  if (r->high < by.constant) return remainder ? x : Affine{};
+  if (x.terms.empty()) return Affine{remainder ? x.constant % by.constant : x.constant / by.constant, {}};
+  return quotient ? quotient(x, by.constant, remainder) : std::nullopt;
 }
 
 std::optional<std::vector<Affine>> AffineReader::guards(const te::Expr& c) {

@@ -36,6 +36,9 @@ class AffineReader {
  public:
   explicit AffineReader(const Extents& extents) : extents_(extents) {}
   const std::optional<Affine>& read(const te::Expr& e);
+  // Asked for x / divisor or x % divisor (rounded down, divisor > 0) as an affine form over axes it may invent; unset:
+  // there is none.
+  std::function<std::optional<Affine>(const Affine& x, int64_t divisor, bool remainder)> quotient;
   // The forms that are all >= 0 exactly when the condition holds; nothing when it is no conjunction of affine
   // inequalities.
   std::optional<std::vector<Affine>> guards(const te::Expr& condition);
@@ -43,6 +46,7 @@ class AffineReader {
  private:
   const Extents& extents_;
   std::optional<Affine> compute(const te::Expr& e);
+  std::optional<Affine> divide(const Affine& x, const Affine& by, bool remainder);
   std::unordered_map<const te::Node*, std::optional<Affine>> known_;
 };
 

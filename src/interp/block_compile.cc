@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <unordered_map>
 
 #include "base/arithmetic.h"
@@ -46,9 +47,19 @@ struct Scope {
 
 constexpr int kMaxDepth = 6000;
 
-// The lane axis: the innermost that fills a block well, or else the longest.
-int choose_lane_axis(const std::vector<int64_t>& dims) {
-  int best = -1;
+// The lane axis: the innermost that fills a block well, or else the longest; best one that no index divides, since a
+// quotient that is the same in all lanes keeps the index affine.
+int choose_lane_axis(const std::vector<int64_t>& dims, const std::vector<bool>& divided) {
+  int best = -1, whole = -1;
+  for (int i = static_cast<int>(dims.size()) - 1; i >= 0; --i)
+    if (!divided[static_cast<size_t>(i)] &&
+        (whole < 0 || dims[static_cast<size_t>(i)] > dims[static_cast<size_t>(whole)]))
+      whole = i;
+  if (whole >= 0 && dims[static_cast<size_t>(whole)] >= 4) {
+    for (int i = static_cast<int>(dims.size()) - 1; i >= 0; --i)
+      if (!divided[static_cast<size_t>(i)] && dims[static_cast<size_t>(i)] >= 24) return i;
+    return whole;
+  }
   for (int i = static_cast<int>(dims.size()) - 1; i >= 0; --i) {
     const int64_t d = dims[static_cast<size_t>(i)];
     if (d >= 24) return i;
@@ -64,10 +75,15 @@ class Compiler {
       : stage_(stage), dims_(dims), tensors_(slots), options_(options), affine_(extents_) {}
 
   Expected<BlockProgram> compile() {
-    out_.lane_axis = choose_lane_axis(dims_);
     out_.slots = static_cast<int>(dims_.size());
+    divided_.resize(dims_.size());
     for (size_t i = 0; i < dims_.size(); ++i) extents_[stage_.axes[i].id] = dims_[i];
     collect_extents(stage_.body, 0);
+    out_.lane_axis = choose_lane_axis(dims_, divided_);
+    if (!hides_axis_)
+      affine_.quotient = [this](const Affine& x, int64_t divisor, bool remainder) {
+        return quotient(x, divisor, remainder);
+      };
     scopes_.resize(2);
     Reg r;
     if (why_.empty()) r = emit(stage_.body, {});
@@ -98,6 +114,7 @@ class Compiler {
         fail("the extent " + a.extent.to_string() + " is not known");
         return;
       }
+      hides_axis_ = hides_axis_ || stage_axis(a.id) >= 0;
       const auto [it, fresh] = extents_.emplace(a.id, a.extent.value());
       if (!fresh) it->second = std::max(it->second, a.extent.value());
     }
@@ -112,7 +129,57 @@ class Compiler {
     std::sort(vars.begin(), vars.end());
     vars.erase(std::unique(vars.begin(), vars.end()), vars.end());
     for (const te::Axis& a : e->axes) std::erase(vars, a.id);
+    if (e->kind == Kind::Binary && (e->binary == te::BinaryOp::FloorDiv || e->binary == te::BinaryOp::FloorMod))
+      for (int v : vars)
+        if (const int i = stage_axis(v); i >= 0) divided_[static_cast<size_t>(i)] = true;
     free_[&*e] = std::move(vars);
+  }
+
+  int stage_axis(int id) const {
+    for (size_t i = stage_.axes.size(); i-- > 0;)
+      if (stage_.axes[i].id == id) return static_cast<int>(i);
+    return -1;
+  }
+
+  // x / divisor or x % divisor as an axis of its own, when it is the same in all lanes but for a remainder's last part.
+  std::optional<Affine> quotient(const Affine& x, int64_t divisor, bool remainder) {
+    Affine rest{x.constant, {}}, lanes;
+    int64_t unit = std::gcd(divisor, x.constant);
+    for (const auto& [axis, k] : x.terms) {
+      const int i = stage_axis(axis);
+      if (i < 0 && !invented_.count(axis)) return std::nullopt;
+      if (i >= 0 && i == out_.lane_axis) {
+        lanes.terms.emplace_back(axis, k);
+      } else {
+        rest.terms.emplace_back(axis, k);
+        unit = std::gcd(unit, k);
+      }
+    }
+    if (lanes.terms.empty()) unit = 1;
+    const auto part = range_of(lanes, extents_), all = range_of(rest, extents_);
+    if (!part || !all || part->low < 0 || part->high >= unit || all->low < 0) return std::nullopt;
+    const int axis = invent({rest, divisor, remainder, remainder ? unit : 1}, *all);
+    Affine out{0, {{axis, remainder ? unit : 1}}};
+    return remainder ? add(out, lanes) : out;
+  }
+  struct Quotient {
+    Affine x;
+    int64_t divisor;
+    bool remainder;
+    int64_t unit;
+    bool operator==(const Quotient&) const = default;
+  };
+  // The axis that stands for a quotient; equal ones share it, so that equal forms stay equal.
+  int invent(const Quotient& q, const Range& range) {
+    for (const auto& [id, known] : quotients_)
+      if (known == q) return id;
+    const int id = -2 - static_cast<int>(quotients_.size());
+    Derived d{out_.slots++, *resolve(q.x), q.divisor, q.remainder, q.unit};
+    extents_[id] = (q.remainder ? std::min(range.high, q.divisor - 1) : range.high / q.divisor) / q.unit + 1;
+    invented_[id] = d.slot;
+    quotients_.emplace_back(id, q);
+    out_.derived.push_back(std::move(d));
+    return id;
   }
 
   int axis_level(int id) const {
@@ -129,9 +196,8 @@ class Compiler {
   int slot_of(int id) const {
     for (size_t l = scopes_.size(); l-- > 1;)
       if (scopes_[l].axis == id) return scopes_[l].slot;
-    for (size_t i = stage_.axes.size(); i-- > 0;)
-      if (stage_.axes[i].id == id) return static_cast<int>(i);
-    return -1;
+    if (const auto it = invented_.find(id); it != invented_.end()) return it->second;
+    return stage_axis(id);
   }
   std::optional<Form> resolve(const Affine& a) {
     Form f{a.constant, {}, 0};
@@ -536,6 +602,10 @@ class Compiler {
   const CompileOptions options_;
   Extents extents_;
   AffineReader affine_;
+  std::vector<bool> divided_;                        // stage axes that stand in a quotient
+  bool hides_axis_ = false;                          // a reduction has an axis of the stage again
+  std::vector<std::pair<int, Quotient>> quotients_;  // by invented axis
+  std::unordered_map<int, int> invented_;            // invented axis -> slot
   std::unordered_map<const Node*, std::vector<int>> free_;
   std::unordered_map<const Node*, bool> fails_;
   std::unordered_map<const Node*, std::optional<ContractionMatch>> contractions_;

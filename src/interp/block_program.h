@@ -109,8 +109,8 @@ struct Contraction {
   Operand a, b;
   std::vector<Part> guards;
 
-  // When the contraction can be computed as a matrix product: one operand is the same in all lanes, the other on all
-  // points of the row axes, and each guard is a matter of one of them, which is zero outside of it.
+  // When the contraction can be computed as a matrix product: one operand is the same in all lanes, the other on
+  // neighbouring points of the row axes, and each guard is a matter of one of them, which is zero outside of it.
   std::vector<int> row_axes;  // output axes; empty: it cannot
   bool lanes_in_a = false;    // which operand differs between lanes
   std::vector<Part> row_guards, lane_guards;
@@ -118,10 +118,26 @@ struct Contraction {
   const Operand& lane_operand() const { return lanes_in_a ? a : b; }
 };
 
+// A slot whose value follows from those of others and is the same in all lanes: a quotient or remainder, divided by
+// `unit` of which it is a multiple.
+struct Derived {
+  int slot = -1;
+  Form form;  // >= 0
+  int64_t divisor = 1;
+  bool remainder = false;
+  int64_t unit = 1;
+
+  int64_t at(const int64_t* slots) const {
+    const int64_t v = form.at(slots);
+    return (remainder ? v % divisor : v / divisor) / unit;
+  }
+};
+
 struct BlockProgram {
   std::vector<Instruction> once;   // constants, run when a worker starts
   std::vector<Instruction> block;  // run for every block
   std::vector<Loop> loops;
+  std::vector<Derived> derived;  // in the order in which they follow
   std::vector<Form> forms;
   std::vector<Read> reads;
   std::vector<Contraction> contractions;

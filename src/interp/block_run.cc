@@ -287,11 +287,12 @@ class Worker {
 // panel are neighbours in the order of blocks, then the pieces of the lane axis.
 struct Blocks {
   std::vector<int64_t> dims;
+  const std::vector<Derived>& derived;
   int lane_axis;
   std::vector<size_t> order;  // all axes but the lane axis, those of rows last
   int64_t lane_extent = 1, lane_stride = 1, lanes = 1, pieces = 1, rows = 1, count = 0;
 
-  Blocks(const BlockProgram& p, const Tensor& out) : dims(out.dims()), lane_axis(p.lane_axis) {
+  Blocks(const BlockProgram& p, const Tensor& out) : dims(out.dims()), derived(p.derived), lane_axis(p.lane_axis) {
     const std::vector<int> row_axes =
         p.panel < 0 ? std::vector<int>{} : p.contractions[static_cast<size_t>(p.panel)].row_axes;
     for (const bool last : {false, true})
@@ -325,6 +326,7 @@ struct Blocks {
     }
     if (lane_axis >= 0) slots[lane_axis] = piece * lanes;
     for (size_t k = dims.size(); k-- > 0; stride *= dims[k]) first += slots[k] * stride;
+    for (const Derived& d : derived) slots[d.slot] = d.at(slots);
     return {first, static_cast<int>(std::min(lanes, lane_extent - piece * lanes))};
   }
 };
@@ -344,10 +346,11 @@ void run_range(const BlockProgram& p, const Blocks& blocks, int64_t from, int64_
     if (panel) {
       if (b >= panel_end) {
         panel_first = b;
-        panel_end = std::min({b + PanelContraction::kRows, b / blocks.rows * blocks.rows + blocks.rows, to});
-        fine = panel->compute(
-            b, panel_end - b, n, w.slots(), [&](int64_t at) { blocks.place(at, w.slots()); },
-            [&] { return w.in_time(); });
+        const int64_t most = std::min(b / blocks.rows * blocks.rows + blocks.rows, to) - b;
+        panel_end = b + panel->compute(
+                            b, most, n, w.slots(), [&](int64_t at) { blocks.place(at, w.slots()); },
+                            [&] { return w.in_time(); });
+        fine = panel_end > b;
       }
       w.panel_row = panel->row(b - panel_first);
     }

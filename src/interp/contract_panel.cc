@@ -45,17 +45,27 @@ PanelContraction::Table PanelContraction::table(const Contraction::Part& p) cons
   return t;
 }
 
-bool PanelContraction::compute(int64_t first, int64_t rows, int n, const int64_t* slots,
-                               const std::function<void(int64_t)>& place, const std::function<bool()>& keep_going) {
+bool PanelContraction::same_lanes(const int64_t* slots) const {
+  if (c_.lane_operand().address.form.at(slots) != lane_at_) return false;
+  for (size_t g = 0; g < lane_guards_.size(); ++g)
+    if (c_.lane_guards[g].form.at(slots) != lane_guard_at_[g]) return false;
+  return true;
+}
+
+int64_t PanelContraction::compute(int64_t first, int64_t most, int n, const int64_t* slots,
+                                  const std::function<void(int64_t)>& place, const std::function<bool()>& keep_going) {
   const size_t guards = row_guards_.size();
-  for (int64_t r = rows; r-- > 0;) {  // ends at the first row, which is where the caller stands
-    place(first + r);
-    row_at_[static_cast<size_t>(r)] = c_.row_operand().address.form.at(slots);
-    for (size_t g = 0; g < guards; ++g)
-      row_guard_at_[static_cast<size_t>(r) * guards + g] = c_.row_guards[g].form.at(slots);
-  }
   lane_at_ = c_.lane_operand().address.form.at(slots);
   for (size_t g = 0; g < lane_guards_.size(); ++g) lane_guard_at_[g] = c_.lane_guards[g].form.at(slots);
+  int64_t rows = 0;
+  for (; rows < std::min(most, kRows); ++rows) {
+    const auto r = static_cast<size_t>(rows);
+    if (rows > 0) place(first + rows);
+    if (!same_lanes(slots)) break;
+    row_at_[r] = c_.row_operand().address.form.at(slots);
+    for (size_t g = 0; g < guards; ++g) row_guard_at_[r * guards + g] = c_.row_guards[g].form.at(slots);
+  }
+  place(first);
   std::fill_n(sums_.begin(), round_up(rows, kernel_.rows) * stride_, 0.0);
   const auto with_data = [](const Tensor& t, auto f) {
     if (t.dtype() == DType::F64)
@@ -64,13 +74,13 @@ bool PanelContraction::compute(int64_t first, int64_t rows, int n, const int64_t
       f(reinterpret_cast<const float*>(t.bytes()));
   };
   for (int64_t k0 = 0; k0 < points_; k0 += kDepth) {
-    if (!keep_going()) return false;
+    if (!keep_going()) return 0;
     const int64_t k1 = std::min(points_, k0 + kDepth);
     with_data(*c_.row_operand().tensor, [&](const auto* data) { pack_rows(data, rows, k0, k1); });
     with_data(*c_.lane_operand().tensor, [&](const auto* data) { pack_lanes(data, n, k0, k1); });
     multiply(rows, n, k1 - k0);
   }
-  return true;
+  return rows;
 }
 
 template <class T>

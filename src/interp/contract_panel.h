@@ -16,14 +16,16 @@ class PanelContraction {
  public:
   static constexpr int64_t kRows = 64;
 
-  // `place(row)` sets the slots to a row of the current block.
   PanelContraction(const Contraction& c, int64_t lanes);
-  // The sums of rows [first, first + rows) at the lanes [0, n); false when `keep_going` said so.
-  bool compute(int64_t first, int64_t rows, int n, const int64_t* slots, const std::function<void(int64_t)>& place,
-               const std::function<bool()>& keep_going);
+  // Takes the sums at the lanes [0, n) of rows from `first` on: of as many as have the lanes' operand in common, at most
+  // `most`. How many these are; none when `keep_going` said so. `place(row)` sets the slots to a row, and the slots
+  // stand at the first one before and after.
+  int64_t compute(int64_t first, int64_t most, int n, const int64_t* slots, const std::function<void(int64_t)>& place,
+                  const std::function<bool()>& keep_going);
   const double* row(int64_t i) const { return sums_.data() + i * stride_; }
 
  private:
+  bool same_lanes(const int64_t* slots) const;
   template <class T>
   void pack_rows(const T* data, int64_t rows, int64_t k0, int64_t k1);
   template <class T>
