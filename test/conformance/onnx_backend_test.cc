@@ -158,7 +158,8 @@ std::set<fs::path> cases_of(const char* category) {
 }
 
 TEST(OnnxBackend, EveryCasePassesOrIsExcludedForAReason) {
-  if (data_root().empty()) GTEST_SKIP() << "the ONNX test data is not installed";
+  if (data_root().empty())
+    FAIL() << "the ONNX test data is not installed; scripts/bootstrap installs it (libonnx-testdata)";
   const bool verbose = std::getenv("ISOMER_CONFORMANCE_VERBOSE") != nullptr;
   const auto exclusions = read_exclusions();
   fmt::print("{:<20} {:>7} {:>7} {:>9}\n", "category", "passed", "failed", "excluded");
@@ -178,7 +179,8 @@ TEST(OnnxBackend, EveryCasePassesOrIsExcludedForAReason) {
 }
 
 TEST(OnnxBackend, EveryExclusionIsACase) {
-  if (data_root().empty()) GTEST_SKIP() << "the ONNX test data is not installed";
+  if (data_root().empty())
+    FAIL() << "the ONNX test data is not installed; scripts/bootstrap installs it (libonnx-testdata)";
   for (const auto& [name, kind] : read_exclusions()) {
     bool found = false;
     for (const char* category : kCategories) found |= fs::exists(data_root() / category / name);
@@ -187,7 +189,8 @@ TEST(OnnxBackend, EveryExclusionIsACase) {
 }
 
 TEST(OnnxBackend, EveryGraphIsValidAndItsTextReadsBack) {
-  if (data_root().empty()) GTEST_SKIP() << "the ONNX test data is not installed";
+  if (data_root().empty())
+    FAIL() << "the ONNX test data is not installed; scripts/bootstrap installs it (libonnx-testdata)";
   for (const char* category : kCategories)
     for (const fs::path& folder : cases_of(category)) {
       const auto model = onnx::load((folder / "model.onnx").string(), ops::table());
@@ -204,7 +207,8 @@ TEST(OnnxBackend, EveryGraphIsValidAndItsTextReadsBack) {
 }
 
 TEST(OnnxBackend, EveryModelSurvivesExportAndImport) {
-  if (data_root().empty()) GTEST_SKIP() << "the ONNX test data is not installed";
+  if (data_root().empty())
+    FAIL() << "the ONNX test data is not installed; scripts/bootstrap installs it (libonnx-testdata)";
   for (const char* category : kCategories)
     for (const fs::path& folder : cases_of(category)) {
       const auto model = onnx::load((folder / "model.onnx").string(), ops::table());
