@@ -1,5 +1,5 @@
 """The operator forms that operators.py writes: com.microsoft, ai.onnx.ml, and what ONNX opsets 18 to 23 brought."""
-from operators import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, c, case, given, ml, ms, x
+from operator_case import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, c, case, given, ml, ms, x
 
 # Where ONNX Runtime is not what ONNX or the operator's own text says, or is undefined; everything else must agree.
 ONE_STEP = 'one quantisation step apart in a few elements; the cause is not traced'
