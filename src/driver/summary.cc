@@ -126,13 +126,18 @@ std::optional<int64_t> count_macs(const te::Program& p) {
   return total.constant();
 }
 
-Summary summarise(const ir::Graph& g) {
+Summary take_inventory(const ir::Graph& g) {
   Summary s;
   add_graph(g, s, 0);
-  s.macs = graph_macs(g, 0);
-  s.activation_bytes = peak_bytes(g);
   for (const ir::Node& n : g.inputs())
     for (const Dim& d : n.types[0].shape.dims()) d.symbols(s.dynamic_dims);
+  return s;
+}
+
+Summary summarise(const ir::Graph& g) {
+  Summary s = take_inventory(g);
+  s.macs = graph_macs(g, 0);
+  s.activation_bytes = peak_bytes(g);
   return s;
 }
 

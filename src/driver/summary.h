@@ -23,13 +23,15 @@ struct Summary {
   int64_t parameters = 0;  // elements of constants
   int64_t parameter_bytes = 0;
   // Multiply-accumulates of contractions; absent when a dynamic dimension leaves them open.
-  std::optional<int64_t> macs = 0;
+  std::optional<int64_t> macs;
   // Largest sum of the bytes of values alive at once, in node order, constants apart.
-  std::optional<int64_t> activation_bytes = 0;
+  std::optional<int64_t> activation_bytes;
   std::vector<std::string> dynamic_dims;
   std::vector<Unsupported> unsupported;
 };
 
+// What can be counted without building a single expression: all but `macs` and `activation_bytes`, which stay absent.
+Summary take_inventory(const ir::Graph& graph);
 Summary summarise(const ir::Graph& graph);
 
 // Multiply-accumulates in a program: for each reduction of products, the points it visits.

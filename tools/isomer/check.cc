@@ -15,7 +15,7 @@ Action declare_check(CLI::App& app) {
     ISOMER_TRY(const driver::Model model, driver::load_model(*spec));
     print_warnings(model.warnings);
     ISOMER_CHECK_OK(ir::verify(model.graph, ops::table()));
-    const driver::Summary s = driver::summarise(model.graph);
+    const driver::Summary s = driver::take_inventory(model.graph);
     Answer a;
     a.json = {{"model", *spec}, {"well_formed", true}, {"unsupported", nlohmann::json::array()}};
     for (const driver::Unsupported& u : s.unsupported) {
