@@ -26,7 +26,7 @@ test: bootstrap  ## everything: checks, all tests, and the mutation tests under 
 	@cmake --build --preset asan -j $(JOBS) --target $(ASAN_TARGETS)
 	@ctest --preset asan -j $(JOBS) -L '^$(ASAN_LABEL)$$' --no-tests=ignore
 
-check:  ## the checks of the sources alone: layers, names, format
+check:  ## the checks of the sources alone: layers, names, diagnostics, format
 	@scripts/check
 
 demo: build  ## a short tour on built-in networks

@@ -96,7 +96,7 @@ int finish(const Expected<Answer>& answer, bool json) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Isomer: a deep-learning compiler whose every rewrite is proved.", "isomer"};
+  CLI::App app{"Isomer: reads, runs, compares and converts ONNX models by one meaning per operator.", "isomer"};
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   app.footer(
