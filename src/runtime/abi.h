@@ -1,0 +1,70 @@
+/* What generated code and the runtime agree on. C, so that a module needs nothing of Isomer on the target.
+ * A program is data: kernels in order, each with the places of its arguments; it never changes after it is made, so that
+ * any number of contexts may run it at the same time. */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ISO_ABI_VERSION 1
+#define ISO_ALIGNMENT 64 /* of every buffer in the arena and in the weights */
+#define ISO_SLACK 64     /* bytes after each of them that may be read, never written */
+#define ISO_MAX_RANK 16
+
+/* Runs tasks begin <= t < end. `scratch` is one worker's own. 0, or a loop::Status: 1 an index out of range, 2 a division by
+ * zero. */
+typedef int32_t (*iso_kernel)(void* const* arguments, int64_t begin, int64_t end, void* scratch);
+
+typedef enum { ISO_IN_ARENA = 0, ISO_IN_WEIGHTS = 1, ISO_IN_INPUT = 2, ISO_IN_OUTPUT = 3 } iso_space;
+
+/* The place of one argument: an offset in the arena or the weights, or in the caller's input or output number `index`. */
+typedef struct {
+  uint32_t space;
+  uint32_t index;
+  uint64_t offset;
+} iso_place;
+
+typedef struct {
+  iso_kernel kernel;
+  const char* name;   /* of the kernel */
+  const char* origin; /* the source nodes, comma-separated */
+  const iso_place* arguments;
+  uint32_t argument_count;
+  int64_t tasks;
+  uint64_t scratch_bytes; /* of one worker */
+  double flops;           /* arithmetic of one run, for reports */
+  double bytes;           /* read and written at least, for reports */
+} iso_step;
+
+/* Element types by ONNX's numbers. */
+typedef struct {
+  const char* name;
+  int32_t dtype;
+  int32_t rank;
+  const int64_t* dims;
+  uint64_t bytes;
+} iso_tensor;
+
+typedef struct {
+  uint32_t abi_version;
+  const char* model;    /* its name, for messages */
+  const char* target;   /* "x86-64-v4", for messages */
+  const char* features; /* what the CPU must have, comma-separated, in LLVM's names */
+  const iso_tensor* inputs;
+  uint32_t input_count;
+  const iso_tensor* outputs;
+  uint32_t output_count;
+  const iso_step* steps;
+  uint32_t step_count;
+  uint64_t arena_bytes;
+  uint64_t scratch_bytes; /* the most any step wants of one worker */
+  const void* weights;
+  uint64_t weight_bytes;
+} iso_program;
+
+#ifdef __cplusplus
+}
+#endif
