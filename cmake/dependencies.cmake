@@ -30,7 +30,7 @@ include(cmake/onnx_proto.cmake)
 
 # LLVM 19 as the distribution's shared library; its headers are system headers, whose warnings are not ours.
 if(ISOMER_LLVM)
-  find_package(LLVM 19 CONFIG QUIET PATHS /usr/lib/llvm-19 /usr/local/lib/llvm-19)
+  find_package(LLVM 19.1 CONFIG QUIET PATHS /usr/lib/llvm-19 /usr/local/lib/llvm-19)
   if(LLVM_FOUND AND LLVM_VERSION_MAJOR EQUAL 19)
     add_library(isomer_llvm INTERFACE)
     target_include_directories(isomer_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
