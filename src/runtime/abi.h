@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "runtime/isomer.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -18,9 +20,16 @@ extern "C" {
  * zero. */
 typedef int32_t (*iso_kernel)(void* const* arguments, int64_t begin, int64_t end, void* scratch);
 
-typedef enum { ISO_IN_ARENA = 0, ISO_IN_WEIGHTS = 1, ISO_IN_INPUT = 2, ISO_IN_OUTPUT = 3 } iso_space;
+typedef enum {
+  ISO_IN_ARENA = 0,
+  ISO_IN_WEIGHTS = 1,
+  ISO_IN_INPUT = 2,
+  ISO_IN_OUTPUT = 3,
+  ISO_AT_ADDRESS = 4 /* in this process; never in a module */
+} iso_space;
 
-/* The place of one argument: an offset in the arena or the weights, or in the caller's input or output number `index`. */
+/* The place of one argument: an offset in the arena or the weights, or in the caller's input or output number `index`, or an
+ * address. */
 typedef struct {
   uint32_t space;
   uint32_t index;
@@ -28,42 +37,43 @@ typedef struct {
 } iso_place;
 
 typedef struct {
+  uint64_t offset;
+  uint64_t bytes;
+} iso_range;
+
+typedef struct {
   iso_kernel kernel;
   const char* name;   /* of the kernel */
   const char* origin; /* the source nodes, comma-separated */
   const iso_place* arguments;
+  const iso_range* freed; /* ranges of the arena that nothing reads after this step, for the poison mode */
   uint32_t argument_count;
+  uint32_t freed_count;
   int64_t tasks;
   uint64_t scratch_bytes; /* of one worker */
-  double flops;           /* arithmetic of one run, for reports */
-  double bytes;           /* read and written at least, for reports */
+  double flops;           /* arithmetic of one run, 0 where unknown */
+  double bytes;           /* read and written at least, 0 where unknown */
 } iso_step;
-
-/* Element types by ONNX's numbers. */
-typedef struct {
-  const char* name;
-  int32_t dtype;
-  int32_t rank;
-  const int64_t* dims;
-  uint64_t bytes;
-} iso_tensor;
 
 typedef struct {
   uint32_t abi_version;
+  uint32_t input_count;
+  uint32_t output_count;
+  uint32_t step_count;
   const char* model;    /* its name, for messages */
   const char* target;   /* "x86-64-v4", for messages */
   const char* features; /* what the CPU must have, comma-separated, in LLVM's names */
   const iso_tensor* inputs;
-  uint32_t input_count;
   const iso_tensor* outputs;
-  uint32_t output_count;
   const iso_step* steps;
-  uint32_t step_count;
-  uint64_t arena_bytes;
-  uint64_t scratch_bytes; /* the most any step wants of one worker */
   const void* weights;
   uint64_t weight_bytes;
+  uint64_t arena_bytes;
+  uint64_t scratch_bytes; /* the most any step wants of one worker */
 } iso_program;
+
+/* A model over a program that outlives it: the way in for code that lives in this process. */
+iso_model* iso_open_program(const iso_program* program, iso_error* error);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,84 @@
+// Plan: a compiled model as data, before it becomes a program in memory (compile/host_program.h) or a module on disk
+// (compile/module.h). Steps run in order; each names a kernel and the places of its arguments. Offsets in the arena are
+// final. Weights have no offsets yet: whoever stores them lays them out, each at a multiple of ISO_ALIGNMENT and with
+// ISO_SLACK readable bytes behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "loop/target.h"
+#include "tensor/dtype.h"
+
+namespace isomer::compile {
+
+enum class Space : uint8_t {
+  Arena,    // offset bytes into the arena
+  Weight,   // offset bytes into weight number `index`
+  Input,    // offset bytes into the caller's input number `index`
+  Output,   // offset bytes into the caller's output number `index`
+  Address,  // offset is an address of this process: data of a kernel of ours. A module cannot hold it.
+};
+
+struct Place {
+  Space space = Space::Arena;
+  uint32_t index = 0;
+  uint64_t offset = 0;
+  bool operator==(const Place&) const = default;
+};
+
+// Bytes in the arena.
+struct Range {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  bool operator==(const Range&) const = default;
+};
+
+struct Step {
+  std::string function;             // symbol of the kernel, unique in the module
+  std::vector<std::string> origin;  // the source nodes
+  std::vector<Place> arguments;     // in the order of the kernel's buffers
+  int64_t tasks = 1;                // loop::Function::tasks
+  uint64_t scratch_bytes = 0;       // of one worker
+  double flops = 0, bytes = 0;      // of one run, for reports and for the choice whether threads pay; 0: unknown
+  std::vector<Range> freed;         // what nothing reads after this step; only the poison mode looks at it
+};
+
+// An input or output of the model.
+struct Port {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<int64_t> dims;
+  // What the kernels take for granted of its first byte and behind its last one. The runtime copies a caller's buffer
+  // that does not have it, so less is better where the code does not need it.
+  uint32_t alignment = 64;
+  uint32_t slack = 64;
+
+  uint64_t byte_size() const;
+};
+
+struct Weight {
+  std::shared_ptr<const std::byte> bytes;  // aliases its owner
+  uint64_t size = 0;
+  bool padded = false;  // starts at a multiple of ISO_ALIGNMENT and has ISO_SLACK readable bytes behind it
+};
+
+struct Plan {
+  std::string model;  // its name, for messages
+  loop::Target target;
+  std::vector<Port> inputs, outputs;
+  std::vector<Step> steps;
+  std::vector<Weight> weights;
+  uint64_t arena_bytes = 0;
+
+  uint64_t scratch_bytes() const;  // the most that a step wants of one worker
+  uint64_t weight_bytes() const;   // of all, without padding
+};
+
+// The number that ONNX and the C interface give an element type; 0 for Opaque.
+int32_t onnx_number(DType type);
+
+}  // namespace isomer::compile
