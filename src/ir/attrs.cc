@@ -8,8 +8,8 @@
 namespace isomer::ir {
 
 std::string_view name(AttrKind kind) {
-  static constexpr std::string_view kNames[] = {"integer", "real",   "string", "integers", "reals",
-                                                "strings", "tensor", "type",   "graph",    "foreign"};
+  static constexpr std::string_view kNames[] = {"integer", "real", "string", "integers", "reals", "strings",
+                                                "tensor",  "type", "graph",  "foreign",  "sizes"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -53,6 +53,10 @@ Hash128 hash(const AttrValue& v) {
     void operator()(DType x) { h.add(static_cast<uint64_t>(x)); }
     void operator()(const GraphRef& x) { h.add(x ? x->content_hash() : Hash128{}); }
     void operator()(const Foreign& x) { h.add(x.bytes); }
+    void operator()(const Sizes& xs) {
+      h.add(xs.dims.size());
+      for (const Dim& x : xs.dims) h.add(x.to_string());
+    }
   };
   std::visit(Visitor{h}, v);
   return h.digest();

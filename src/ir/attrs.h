@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "tensor/dim.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
@@ -24,11 +25,19 @@ struct Foreign {
   bool operator==(const Foreign&) const = default;
 };
 
+// Sizes with symbols where a record declares an integer or integers: how a rule that holds for every stride or pad is
+// written down. Made through the interface alone; no file says it, and a graph that is run has none.
+struct Sizes {
+  explicit Sizes(std::vector<Dim> d) : dims(std::move(d)) {}
+  std::vector<Dim> dims;
+  bool operator==(const Sizes&) const = default;
+};
+
 using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
-                               std::vector<std::string>, Tensor, DType, GraphRef, Foreign>;
+                               std::vector<std::string>, Tensor, DType, GraphRef, Foreign, Sizes>;
 
 // In the order of AttrValue's alternatives.
-enum class AttrKind : uint8_t { Int, Real, String, Ints, Reals, Strings, Tensor, DType, Graph, Foreign };
+enum class AttrKind : uint8_t { Int, Real, String, Ints, Reals, Strings, Tensor, DType, Graph, Foreign, Sizes };
 std::string_view name(AttrKind kind);
 inline AttrKind kind_of(const AttrValue& v) { return static_cast<AttrKind>(v.index()); }
 bool equal(const AttrValue& a, const AttrValue& b);  // reals by their bits, graphs by structure

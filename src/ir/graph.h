@@ -101,6 +101,8 @@ class GraphBuilder {
 
   Expected<Value> input(std::string name, Type type);  // before any other node
   Value constant(Tensor value, std::string name = "");
+  // A vector of i64 that holds sizes, which may be symbols: what pads, slices and shapes of a rule are made of.
+  Value sizes(std::vector<Dim> sizes, std::string name = "");
   // Checks the node against its record, infers its types, and returns the results: those of an equal node that is
   // already there when the operator is pure. `outputs`: how many results are wanted (0: all required ones).
   Expected<std::vector<Value>> add(const OpDef& op, std::vector<Value> inputs, Attrs attrs = {}, NodeInfo info = {},

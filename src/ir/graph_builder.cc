@@ -21,11 +21,23 @@ constexpr int64_t kMaxKnownElements = 64;
 
 uint64_t key(Value v) { return (uint64_t{v.node} << 32) | v.index; }
 
+// Sizes without symbols are integers, so that equal nodes have equal attributes.
+AttrValue as_numbers(const AttrDef& def, const AttrValue& value) {
+  const auto* sizes = std::get_if<Sizes>(&value);
+  if (!sizes || !std::all_of(sizes->dims.begin(), sizes->dims.end(), [](const Dim& d) { return d.is_const(); }))
+    return value;
+  std::vector<int64_t> numbers;
+  for (const Dim& d : sizes->dims) numbers.push_back(d.value());
+  if (def.kind == AttrKind::Int && numbers.size() == 1) return numbers[0];
+  return numbers;
+}
+
 Attrs without_standard_values(const OpDef& op, const Attrs& attrs) {
   Attrs out;
   for (const auto& [name, value] : attrs) {
     const AttrDef* def = op.attr(name);
-    if (!(def && def->standard && equal(*def->standard, value))) out.set(name, value);
+    const AttrValue plain = def ? as_numbers(*def, value) : value;
+    if (!(def && def->standard && equal(*def->standard, plain))) out.set(name, plain);
   }
   return out;
 }
@@ -116,6 +128,25 @@ Value GraphBuilder::constant(Tensor value, std::string name) {
   if (!verbatim_ && !name.empty()) nodes_by_hash_.emplace(named, id);
   auto known = std::make_shared<Known>();
   known->tensor = *graph_.nodes_[id].attrs.get<Tensor>("value");
+  known_[key({id, 0})] = std::move(known);
+  return {id, 0};
+}
+
+Value GraphBuilder::sizes(std::vector<Dim> sizes, std::string name) {
+  if (std::all_of(sizes.begin(), sizes.end(), [](const Dim& d) { return d.is_const(); })) {
+    std::vector<int64_t> numbers;
+    for (const Dim& d : sizes) numbers.push_back(d.value());
+    return constant(Tensor::ints(numbers), std::move(name));
+  }
+  Node n;
+  n.op = &const_op();
+  n.attrs = Attrs{{"value", Sizes(sizes)}};
+  n.types = {Type{DType::I64, Shape::of({static_cast<int64_t>(sizes.size())}), nullptr}};
+  n.names = {unique_name(name, "sizes")};
+  graph_.nodes_.push_back(std::move(n));
+  const auto id = static_cast<uint32_t>(graph_.nodes_.size() - 1);
+  auto known = std::make_shared<Known>();
+  known->sizes = std::move(sizes);
   known_[key({id, 0})] = std::move(known);
   return {id, 0};
 }

@@ -82,7 +82,9 @@ Expected<void> check_attrs(const OpContext& c) {
       if (c.op().open_attrs) continue;
       return c.error(fmt::format("unknown attribute {}", quoted(key)));
     }
-    if (kind_of(value) != def->kind)
+    const auto* sizes = std::get_if<Sizes>(&value);
+    const bool fits = sizes && def->symbolic && (def->kind == AttrKind::Ints || sizes->dims.size() == 1);
+    if (kind_of(value) != def->kind && !fits)
       return c.error(
           fmt::format("attribute '{}' is of kind {}, expected {}", key, name(kind_of(value)), name(def->kind)));
     if (const DType* type = std::get_if<DType>(&value); type && *type == DType::Opaque)
@@ -235,6 +237,15 @@ const Tensor* OpContext::tensor(std::string_view key) const { return find_attr<T
 std::vector<int64_t> OpContext::ints(std::string_view key) const {
   const auto* v = find_attr<std::vector<int64_t>>(*op_, *attrs_, key);
   return v ? *v : std::vector<int64_t>();
+}
+Dim OpContext::size_attr(std::string_view key) const {
+  const auto* v = find_attr<Sizes>(*op_, *attrs_, key);
+  return v && !v->dims.empty() ? v->dims[0] : Dim(integer(key));
+}
+std::vector<Dim> OpContext::sizes_attr(std::string_view key) const {
+  if (const auto* v = find_attr<Sizes>(*op_, *attrs_, key)) return v->dims;
+  const std::vector<int64_t> v = ints(key);
+  return std::vector<Dim>(v.begin(), v.end());
 }
 std::vector<double> OpContext::reals(std::string_view key) const {
   const auto* v = find_attr<std::vector<double>>(*op_, *attrs_, key);

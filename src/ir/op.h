@@ -52,6 +52,7 @@ struct AttrDef {
   AttrKind kind;
   std::optional<AttrValue> standard = std::nullopt;  // the value when absent
   bool required = false;  // absent without a standard value: "not given" is a state of its own
+  bool symbolic = false;  // read with size_attr or sizes_attr, so it may be Sizes
 };
 
 // How ONNX files write the operator. `since` lists the opsets at which its form or meaning changed, first to last.
@@ -146,6 +147,9 @@ class OpContext {
   double real(std::string_view name) const;
   const std::string& text(std::string_view name) const;
   std::vector<int64_t> ints(std::string_view name) const;  // empty when absent
+  // An integer or integers as sizes, for attributes that are declared `symbolic`.
+  Dim size_attr(std::string_view name) const;
+  std::vector<Dim> sizes_attr(std::string_view name) const;  // empty when absent
   std::vector<double> reals(std::string_view name) const;
   std::vector<std::string> strings(std::string_view name) const;
   DType dtype_attr(std::string_view name) const;

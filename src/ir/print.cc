@@ -135,6 +135,7 @@ class Printer {
         append_hex(out_, std::get<Foreign>(v).bytes);
         out_ += ')';
         return;
+      case AttrKind::Sizes: return list("sizes", std::get<Sizes>(v).dims, [&](const Dim& d) { out_ += d.to_string(); });
     }
   }
 
@@ -149,7 +150,12 @@ class Printer {
       }
     }
     out_ += n.names.empty() ? "= " : " = ";
-    if (n.op == &const_op()) {
+    if (const Sizes* sizes = n.attrs.get<Sizes>("value"); sizes && n.op == &const_op()) {
+      out_ += "const ";
+      type(n.types[0]);
+      out_ += ' ';
+      attribute(*sizes, indent);
+    } else if (n.op == &const_op()) {
       constant(*n.attrs.get<Tensor>("value"));
     } else {
       call(g, n, indent);

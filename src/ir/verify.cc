@@ -46,7 +46,8 @@ Expected<void> check_node(const Graph& g, uint32_t id, std::unordered_set<std::s
   const Node& n = g.node(id);
   if (!n.op) return broken(g, id, "it has no operator");
   if ((n.op == &input_op()) != (id < g.input_count())) return broken(g, id, "inputs come first, and nothing else does");
-  if (n.op == &const_op() && !n.attrs.get<Tensor>("value")) return broken(g, id, "the constant has no value");
+  if (n.op == &const_op() && !n.attrs.get<Tensor>("value") && !n.attrs.get<Sizes>("value"))
+    return broken(g, id, "the constant has no value");
   if (n.names.size() != n.types.size())
     return broken(g, id, fmt::format("{} names for {} results", n.names.size(), n.types.size()));
   for (const Value& v : n.inputs)
@@ -92,6 +93,10 @@ Expected<void> types(const Graph& g, const OpTable& table) {
     const Node& n = g.node(id);
     for (const auto& [key, value] : n.attrs)
       if (const auto* body = std::get_if<GraphRef>(&value)) ISOMER_CHECK_OK(types(**body, table));
+    if (const Sizes* sizes = n.attrs.get<Sizes>("value"); sizes && n.op == &const_op()) {
+      builder.sizes(sizes->dims, n.names[0]);
+      continue;
+    }
     if (n.op == &const_op()) {
       const Tensor& t = *n.attrs.get<Tensor>("value");
       if (n.types.size() != 1 || !(n.types[0] == t.type())) return broken(g, id, "its type is not that of its value");

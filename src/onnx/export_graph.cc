@@ -234,6 +234,8 @@ Expected<void> Exporter::write_attribute(const std::string& name, const ir::Attr
   } else if (const auto* is = std::get_if<std::vector<int64_t>>(&value)) {
     a.set_type(AttributeProto::INTS);
     a.mutable_ints()->Add(is->begin(), is->end());
+  } else if (std::holds_alternative<ir::Sizes>(value)) {
+    return Diagnostic("E-onnx-export", fmt::format("attribute {} holds symbols, expected numbers", quoted(name)));
   } else if (const auto* fs = std::get_if<std::vector<double>>(&value)) {
     a.set_type(AttributeProto::FLOATS);
     for (double x : *fs) a.add_floats(static_cast<float>(x));

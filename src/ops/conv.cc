@@ -11,22 +11,24 @@ using te::Expr;
 std::vector<ir::AttrDef> conv_attrs() {
   using ir::AttrKind;
   return {{"auto_pad", AttrKind::String, std::string("NOTSET")},
-          {"dilations", AttrKind::Ints},
-          {"group", AttrKind::Int, int64_t{1}},
-          {"kernel_shape", AttrKind::Ints},
-          {"pads", AttrKind::Ints},
-          {"strides", AttrKind::Ints}};
+          {.name = "dilations", .kind = AttrKind::Ints, .symbolic = true},
+          {.name = "group", .kind = AttrKind::Int, .standard = int64_t{1}, .symbolic = true},
+          {.name = "kernel_shape", .kind = AttrKind::Ints, .symbolic = true},
+          {.name = "pads", .kind = AttrKind::Ints, .symbolic = true},
+          {.name = "strides", .kind = AttrKind::Ints, .symbolic = true}};
 }
 
 namespace {
 
 Expected<void> check_channels(const ir::OpContext& c, const Convolution& v, size_t w, size_t bias) {
-  const Dim expected = v.channels_per_group * Dim(v.group);
-  if (v.channels.is_const() && v.channels_per_group.is_const() && !(v.channels == expected))
+  const Dim expected = v.channels_per_group * v.group;
+  if (v.channels.is_const() && expected.is_const() && !(v.channels == expected))
     return c.error(fmt::format("the input has {} channels, but the weights {} with group {} take {}",
-                               v.channels.to_string(), c.shape(w).to_string(), v.group, expected.to_string()));
-  if (v.out_channels.is_const() && v.out_channels.value() % v.group != 0)
-    return c.error(fmt::format("{} output channels cannot be divided into {} groups", v.out_channels.value(), v.group));
+                               v.channels.to_string(), c.shape(w).to_string(), v.group.to_string(),
+                               expected.to_string()));
+  if (v.out_channels.is_const() && v.group.is_const() && v.out_channels.value() % v.group.value() != 0)
+    return c.error(
+        fmt::format("{} output channels cannot be divided into {} groups", v.out_channels.value(), v.group.value()));
   if (!c.has(bias)) return {};
   if (c.rank(bias) != 1 ||
       (c.dim(bias, 0).is_const() && v.out_channels.is_const() && !(c.dim(bias, 0) == v.out_channels)))
@@ -43,16 +45,18 @@ Expected<Convolution> convolution(const ir::OpContext& c, size_t x, size_t w, si
     return c.error(fmt::format("expected weights of rank {} as the input {} has, found {}", c.rank(x),
                                c.shape(x).to_string(), c.shape(w).to_string()));
   ISOMER_TRY(const std::vector<Dim> kernel, spatial_dims(c, w));
-  if (const auto declared = c.ints("kernel_shape"); !declared.empty()) {
+  if (const auto declared = c.sizes_attr("kernel_shape"); !declared.empty()) {
     bool fits = declared.size() == kernel.size();
-    for (size_t i = 0; fits && i < kernel.size(); ++i) fits = !kernel[i].is_const() || kernel[i] == Dim(declared[i]);
+    for (size_t i = 0; fits && i < kernel.size(); ++i)
+      fits = !kernel[i].is_const() || !declared[i].is_const() || kernel[i] == declared[i];
     if (!fits)
       return c.error(
           fmt::format("kernel_shape does not agree with the weights {}; leave it out", c.shape(w).to_string()));
   }
   Convolution v;
-  v.group = c.integer("group");
-  if (v.group <= 0) return c.error(fmt::format("expected a positive group, found {}", v.group));
+  v.group = c.size_attr("group");
+  if (v.group.is_const() && v.group.value() <= 0)
+    return c.error(fmt::format("expected a positive group, found {}", v.group.value()));
   v.batch = c.dim(x, 0);
   v.channels = c.dim(x, 1);
   v.out_channels = c.dim(w, 0);
@@ -72,8 +76,8 @@ Expr convolve(te::Builder& b, const Convolution& v, const te::Handle& x, const t
   const auto o = i.subspan(2);
   const Expr ic(axes[0]);
   const Expr channel =
-      v.group == 1 ? ic
-                   : floor_div(i[1], Expr(floor_div(v.out_channels, Dim(v.group)))) * Expr(v.channels_per_group) + ic;
+      v.group == Dim(1) ? ic
+                        : floor_div(i[1], Expr(floor_div(v.out_channels, v.group))) * Expr(v.channels_per_group) + ic;
   std::vector<Expr> at_x = {i[0], channel}, at_w = {i[1], ic};
   const std::vector<Expr> p = v.window.positions(o, k);
   at_x.insert(at_x.end(), p.begin(), p.end());

@@ -7,7 +7,7 @@ namespace isomer::ops {
 
 struct Convolution {
   Window window;
-  int64_t group = 1;
+  Dim group = 1;
   Dim batch, channels, channels_per_group, out_channels;
   std::vector<Dim> out;  // [N, O, spatial...]
 };

@@ -12,17 +12,18 @@ struct Transposed {
   WindowAttrs attrs;
   std::vector<Dim> kernel, begin;
   std::vector<Dim> out;  // [N, O, spatial...]
-  int64_t group = 1;
+  Dim group = 1;
   Dim channels_per_group, out_per_group;
 };
 
 // Output extent and padding before the start on one axis; `wanted` is the attribute output_shape's value there.
-Expected<void> extend(const ir::OpContext& c, size_t i, int64_t more, std::optional<int64_t> wanted, Transposed& t) {
+Expected<void> extend(const ir::OpContext& c, size_t i, const Dim& more, const std::optional<int64_t>& wanted,
+                      Transposed& t) {
   const Dim& in = c.dim(0, 2 + i);
-  const Dim stride(t.attrs.stride[i]);
+  const Dim& stride = t.attrs.stride[i];
   ISOMER_TRY(const Dim extent, dilated(c, t.kernel[i], t.attrs.dilation[i]));
-  const Dim full = (in - Dim(1)) * stride + Dim(more) + extent;
-  Dim begin(t.attrs.begin[i]), out = full - begin - Dim(t.attrs.end[i]);
+  const Dim full = (in - Dim(1)) * stride + more + extent;
+  Dim begin = t.attrs.begin[i], out = full - begin - t.attrs.end[i];
   const bool same = t.attrs.auto_pad == AutoPad::SameUpper || t.attrs.auto_pad == AutoPad::SameLower;
   if (wanted || same) {
     out = wanted ? Dim(*wanted) : in * stride;
@@ -56,8 +57,8 @@ Expected<void> check_channels(const ir::OpContext& c, const Transposed& t) {
     return c.error(fmt::format("the input has {} channels, but the weights {} take {}", channels.value(),
                                c.shape(1).to_string(), c.dim(1, 0).value()));
   for (const Dim& d : {channels, c.dim(1, 0)})
-    if (d.is_const() && d.value() % t.group != 0)
-      return c.error(fmt::format("{} input channels cannot be divided into {} groups", d.value(), t.group));
+    if (d.is_const() && t.group.is_const() && d.value() % t.group.value() != 0)
+      return c.error(fmt::format("{} input channels cannot be divided into {} groups", d.value(), t.group.value()));
   if (t.out[1].is_invalid() && !t.out_per_group.is_invalid()) return c.error("too many output channels to count");
   if (!c.has(2)) return {};
   if (c.rank(2) != 1 || (c.dim(2, 0).is_const() && t.out[1].is_const() && !(c.dim(2, 0) == t.out[1])))
@@ -74,21 +75,23 @@ Expected<Transposed> transposed(const ir::OpContext& c) {
                                c.shape(0).to_string(), c.shape(1).to_string()));
   Transposed t;
   ISOMER_TRY(t.kernel, spatial_dims(c, 1));
-  if (const auto declared = c.ints("kernel_shape"); !declared.empty()) {
+  if (const auto declared = c.sizes_attr("kernel_shape"); !declared.empty()) {
     bool fits = declared.size() == n;
-    for (size_t i = 0; fits && i < n; ++i) fits = !t.kernel[i].is_const() || t.kernel[i] == Dim(declared[i]);
+    for (size_t i = 0; fits && i < n; ++i)
+      fits = !t.kernel[i].is_const() || !declared[i].is_const() || t.kernel[i] == declared[i];
     if (!fits)
       return c.error(
           fmt::format("kernel_shape does not agree with the weights {}; leave it out", c.shape(1).to_string()));
   }
   ISOMER_TRY(t.attrs, window_attrs(c, n));
-  t.group = c.integer("group");
-  if (t.group <= 0) return c.error(fmt::format("expected a positive group, found {}", t.group));
+  t.group = c.size_attr("group");
+  if (t.group.is_const() && t.group.value() <= 0)
+    return c.error(fmt::format("expected a positive group, found {}", t.group.value()));
   ISOMER_TRY(const std::vector<int64_t> more, per_axis(c, "output_padding", n));
   ISOMER_TRY(const std::vector<int64_t> wanted, per_axis(c, "output_shape", n));
   t.out_per_group = c.dim(1, 1);
-  t.channels_per_group = floor_div(c.dim(1, 0), Dim(t.group));
-  t.out = {c.dim(0, 0), t.out_per_group * Dim(t.group)};
+  t.channels_per_group = floor_div(c.dim(1, 0), t.group);
+  t.out = {c.dim(0, 0), t.out_per_group * t.group};
   ISOMER_CHECK_OK(check_channels(c, t));
   for (size_t i = 0; i < n; ++i)
     ISOMER_CHECK_OK(
@@ -105,16 +108,16 @@ Expr gather(te::Builder& b, const ir::OpContext& c, const Transposed& t, const t
   axes.insert(axes.end(), taps.begin(), taps.end());
   const Expr ic(axes[0]);
   const Expr g = floor_div(i[1], Expr(t.out_per_group));
-  const Expr channel = t.group == 1 ? ic : g * Expr(t.channels_per_group) + ic;
-  const Expr own = t.group == 1 ? i[1] : floor_mod(i[1], Expr(t.out_per_group));
+  const Expr channel = t.group == Dim(1) ? ic : g * Expr(t.channels_per_group) + ic;
+  const Expr own = t.group == Dim(1) ? i[1] : floor_mod(i[1], Expr(t.out_per_group));
   std::vector<Expr> at_x = {i[0], channel}, at_w = {channel, own}, guards;
   for (size_t a = 0; a < taps.size(); ++a) {
-    const int64_t stride = t.attrs.stride[a];
+    const Dim &stride = t.attrs.stride[a], &dilation = t.attrs.dilation[a];
     const Expr shifted = t.begin[a] == Dim(0) ? i[2 + a] : i[2 + a] + Expr(t.begin[a]);
-    const Expr from = shifted - (t.attrs.dilation[a] == 1 ? Expr(taps[a]) : Expr(taps[a]) * Expr(t.attrs.dilation[a]));
-    guards.push_back(te::in_range(from, Expr(c.dim(0, 2 + a) * Dim(stride))));
-    if (stride != 1) guards.push_back(eq(floor_mod(from, Expr(stride)), Expr(0)));
-    at_x.push_back(stride == 1 ? from : floor_div(from, Expr(stride)));
+    const Expr from = shifted - (dilation == Dim(1) ? Expr(taps[a]) : Expr(taps[a]) * Expr(dilation));
+    guards.push_back(te::in_range(from, Expr(c.dim(0, 2 + a) * stride)));
+    if (!(stride == Dim(1))) guards.push_back(eq(floor_mod(from, Expr(stride)), Expr(0)));
+    at_x.push_back(stride == Dim(1) ? from : floor_div(from, Expr(stride)));
     at_w.emplace_back(taps[a]);
   }
   return te::sum(axes, x.at(at_x) * w.at(at_w), te::all_of(guards));

@@ -75,8 +75,8 @@ Expr deform(te::Builder& b, const ir::OpContext& c, const Deformed& d, std::span
   const std::vector<Expr> k = te::exprs(taps);
   const Expr ic(axes[0]);
   const Expr channel =
-      v.group == 1 ? ic
-                   : floor_div(i[1], Expr(floor_div(v.out_channels, Dim(v.group)))) * Expr(v.channels_per_group) + ic;
+      v.group == Dim(1) ? ic
+                        : floor_div(i[1], Expr(floor_div(v.out_channels, v.group))) * Expr(v.channels_per_group) + ic;
   const Expr offset_group = floor_div(channel, Expr(floor_div(v.channels, Dim(d.offset_group))));
   const Expr tap = offset_group * Expr(d.taps) + te::flatten(k, v.window.kernel);
   const auto n = static_cast<int64_t>(taps.size());

@@ -20,7 +20,7 @@ Expected<std::vector<Dim>> pooled_from(const ir::OpContext& c) {
   ISOMER_TRY(const WindowAttrs a, window_attrs(c, input.size()));
   std::vector<Dim> dims = {c.dim(0, 0), c.dim(0, 1)};
   for (size_t i = 0; i < input.size(); ++i) {
-    const Dim d = (input[i] - Dim(1)) * Dim(a.stride[i]) + kernel[i] - Dim(a.begin[i]) - Dim(a.end[i]);
+    const Dim d = (input[i] - Dim(1)) * a.stride[i] + kernel[i] - a.begin[i] - a.end[i];
     if ((d.is_invalid() && !input[i].is_invalid()) || (d.is_const() && d.value() < 1))
       return c.error(fmt::format("spatial axis {} of the output would have extent {}", i, d.to_string()));
     dims.push_back(d);

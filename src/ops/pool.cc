@@ -32,10 +32,10 @@ Expected<Pool> pool(const ir::OpContext& c) {
 std::vector<ir::AttrDef> pool_attrs(std::vector<ir::AttrDef> more) {
   more.push_back({"auto_pad", AttrKind::String, std::string("NOTSET")});
   more.push_back({"ceil_mode", AttrKind::Int, int64_t{0}});
-  more.push_back({"dilations", AttrKind::Ints});
-  more.push_back({"kernel_shape", AttrKind::Ints, std::nullopt, true});
-  more.push_back({"pads", AttrKind::Ints});
-  more.push_back({"strides", AttrKind::Ints});
+  more.push_back({.name = "dilations", .kind = AttrKind::Ints, .symbolic = true});
+  more.push_back({.name = "kernel_shape", .kind = AttrKind::Ints, .required = true, .symbolic = true});
+  more.push_back({.name = "pads", .kind = AttrKind::Ints, .symbolic = true});
+  more.push_back({.name = "strides", .kind = AttrKind::Ints, .symbolic = true});
   return more;
 }
 
@@ -68,11 +68,11 @@ Expr tap_count(te::Builder& b, const Window& w, DType dtype, std::span<const Exp
   if (guard.empty()) {
     Dim all(1);
     for (const Dim& d : w.kernel) all = all * d;
-    return Expr::real(dtype, static_cast<double>(all.value()));
+    return all.is_const() ? Expr::real(dtype, static_cast<double>(all.value())) : cast(dtype, Expr(all));
   }
   const Expr count = te::sum(axes, Expr::real(dtype, 1), guard);
   bool holes = false;
-  for (int64_t d : w.dilation) holes |= d > 1;
+  for (const Dim& d : w.dilation) holes |= !(d == Dim(1));
   // A dilated window may straddle a small input without touching it: its mean is 0, not 0 / 0.
   return holes ? max(count, Expr::real(dtype, 1)) : count;
 }

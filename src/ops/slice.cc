@@ -13,7 +13,7 @@ namespace {
 // One axis of a slice: result index i reads start + step * i.
 struct Cut {
   Dim start = 0;
-  int64_t step = 1;
+  Dim step = 1;
   Dim extent = Dim::invalid();
 };
 
@@ -32,28 +32,29 @@ std::optional<Dim> bound(const Dim& written, const Dim& extent) {
   return never_negative(written) ? std::optional(written) : std::nullopt;
 }
 
-Cut forward(const Dim& n, const Dim& from, const Dim& to, int64_t step) {
+Cut forward(const Dim& n, const Dim& from, const Dim& to, const Dim& step) {
   const Dim start = max(from, Dim(0));
   // With the end at the end, the length of x[-k:] is min(n, k), which says more than n - max(n - k, 0).
   const Dim length = max(to == n && (n - from).is_const() ? min(n, n - from) : min(to, n) - start, Dim(0));
-  return {start, step, step == 1 ? length : ceil_div(length, Dim(step))};
+  return {start, step, step == Dim(1) ? length : ceil_div(length, step)};
 }
 
-Cut backward(const Dim& n, const Dim& from, const Dim& to, int64_t step) {
+Cut backward(const Dim& n, const Dim& from, const Dim& to, const Dim& step) {
   const Dim start = min(from, n - Dim(1));
   const Dim length = max(start - max(to, Dim(-1)), Dim(0));
-  return {start, step, step == -1 ? length : ceil_div(length, Dim(0) - Dim(step))};
+  return {start, step, step == Dim(-1) ? length : ceil_div(length, Dim(0) - step)};
 }
 
-Cut cut(const Dim& n, const Dim& start, const Dim& end, int64_t step) {
+Cut cut(const Dim& n, const Dim& start, const Dim& end, const Dim& step) {
   const auto from = bound(start, n), to = bound(end, n);
   if (!from || !to) return {};
-  return step > 0 ? forward(n, *from, *to, step) : backward(n, *from, *to, step);
+  if (!step.is_const() && !never_negative(step)) return {};
+  return !step.is_const() || step.value() > 0 ? forward(n, *from, *to, step) : backward(n, *from, *to, step);
 }
 
 struct Bounds {
   std::vector<Dim> starts, ends;  // invalid where not known
-  std::vector<int64_t> steps;     // 0 where not known
+  std::vector<Dim> steps;         // invalid where not known
   std::optional<std::vector<size_t>> axes;
 };
 
@@ -75,13 +76,12 @@ Expected<Bounds> bounds(const ir::OpContext& c) {
   const auto contents = [&](size_t i) { return c.sizes(i).value_or(std::vector<Dim>(*count, Dim::invalid())); };
   out.starts = contents(1);
   out.ends = contents(2);
-  out.steps.assign(*count, 1);
-  if (c.has(4)) out.steps = c.ints_value(4).value_or(std::vector<int64_t>(*count, 0));
-  if (c.has(4) && c.ints_value(4))
-    for (int64_t& s : out.steps) {
-      if (s == 0) return c.error("a step is 0, expected any other number");
-      s = std::clamp(s, -kMaxTensorBytes, kMaxTensorBytes);  // no axis is longer, so a longer step is the same
-    }
+  out.steps = c.has(4) ? contents(4) : std::vector<Dim>(*count, Dim(1));
+  for (Dim& s : out.steps) {
+    if (!s.is_const()) continue;
+    if (s.value() == 0) return c.error("a step is 0, expected any other number");
+    s = Dim(std::clamp(s.value(), -kMaxTensorBytes, kMaxTensorBytes));  // no axis is longer: a longer step is the same
+  }
   if (c.has(3)) {
     ISOMER_TRY(out.axes, axes_operand(c, 3, c.rank(0)));
   } else {
@@ -96,11 +96,11 @@ Expected<std::optional<std::vector<Cut>>> cuts(const ir::OpContext& c) {
   ISOMER_TRY(const Bounds given, bounds(c));
   if (!given.axes) return std::optional<std::vector<Cut>>();
   std::vector<Cut> out;
-  for (const Dim& d : c.shape(0).dims()) out.push_back({Dim(0), 1, d});
+  for (const Dim& d : c.shape(0).dims()) out.push_back({Dim(0), Dim(1), d});
   for (size_t k = 0; k < given.axes->size(); ++k) {
     const size_t a = (*given.axes)[k];
     const Dim &start = given.starts[k], &end = given.ends[k];
-    const bool known = !start.is_invalid() && !end.is_invalid() && given.steps[k] != 0;
+    const bool known = !start.is_invalid() && !end.is_invalid() && !given.steps[k].is_invalid();
     out[a] = known ? cut(c.dim(0, a), start, end, given.steps[k]) : Cut{};
   }
   return std::optional(std::move(out));
@@ -147,7 +147,7 @@ ir::OpDef op_slice() {
       std::vector<te::Expr> index(i.begin(), i.end());
       for (size_t a = 0; a < index.size(); ++a) {
         const Cut& k = (*all)[a];
-        if (k.step != 1) index[a] = index[a] * te::Expr(k.step);
+        if (!(k.step == Dim(1))) index[a] = index[a] * te::Expr(k.step);
         if (!(k.start == Dim(0))) index[a] = index[a] + te::Expr(k.start);
       }
       return in[0].at(std::move(index));

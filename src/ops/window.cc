@@ -12,13 +12,13 @@ using te::Expr;
 // More taps than this in one pooling window is an attack, not a model.
 constexpr int64_t kMaxTaps = int64_t{1} << 26;
 
-Expected<std::vector<int64_t>> positive(const ir::OpContext& c, const char* name, size_t spatial) {
-  std::vector<int64_t> v = c.op().attr(name) ? c.ints(name) : std::vector<int64_t>();
-  if (v.empty()) v.assign(spatial, 1);
+Expected<std::vector<Dim>> positive(const ir::OpContext& c, const char* name, size_t spatial) {
+  std::vector<Dim> v = c.op().attr(name) ? c.sizes_attr(name) : std::vector<Dim>();
+  if (v.empty()) v.assign(spatial, Dim(1));
   if (v.size() != spatial)
     return c.error(fmt::format("expected {} values in {}, one per spatial axis, found {}", spatial, name, v.size()));
-  for (int64_t x : v)
-    if (x <= 0) return c.error(fmt::format("expected positive {}, found {}", name, x));
+  for (const Dim& x : v)
+    if (x.is_const() && x.value() <= 0) return c.error(fmt::format("expected positive {}, found {}", name, x.value()));
   return v;
 }
 
@@ -39,24 +39,25 @@ Expected<WindowAttrs> window_attrs(const ir::OpContext& c, size_t spatial) {
   ISOMER_TRY(a.dilation, positive(c, "dilations", spatial));
   ISOMER_TRY(a.auto_pad, auto_pad(c));
   a.ceil_mode = c.op().attr("ceil_mode") && c.flag("ceil_mode");
-  std::vector<int64_t> pads = a.auto_pad == AutoPad::NotSet ? c.ints("pads") : std::vector<int64_t>();
-  if (pads.empty()) pads.assign(2 * spatial, 0);
+  std::vector<Dim> pads = a.auto_pad == AutoPad::NotSet ? c.sizes_attr("pads") : std::vector<Dim>();
+  if (pads.empty()) pads.assign(2 * spatial, Dim(0));
   if (pads.size() != 2 * spatial)
     return c.error(fmt::format("expected {} pads, two per spatial axis, found {}", 2 * spatial, pads.size()));
-  for (int64_t p : pads)
-    if (p < 0) return c.error(fmt::format("pad {} is negative; crop the input with a slice instead", p));
+  for (const Dim& p : pads)
+    if (p.is_const() && p.value() < 0)
+      return c.error(fmt::format("pad {} is negative; crop the input with a slice instead", p.value()));
   a.begin.assign(pads.begin(), pads.begin() + static_cast<ptrdiff_t>(spatial));
   a.end.assign(pads.begin() + static_cast<ptrdiff_t>(spatial), pads.end());
   return a;
 }
 
-Expected<Dim> dilated(const ir::OpContext& c, const Dim& kernel, int64_t dilation) {
+Expected<Dim> dilated(const ir::OpContext& c, const Dim& kernel, const Dim& dilation) {
   if (kernel.is_const() && kernel.value() <= 0)
     return c.error(fmt::format("expected a kernel of positive extents, found {}", kernel.value()));
-  const Dim extent = (kernel - Dim(1)) * Dim(dilation) + Dim(1);
+  const Dim extent = (kernel - Dim(1)) * dilation + Dim(1);
   if (extent.is_invalid() && !kernel.is_invalid())
-    return c.error(
-        fmt::format("a kernel of extent {} with dilation {} is too large to count", kernel.to_string(), dilation));
+    return c.error(fmt::format("a kernel of extent {} with dilation {} is too large to count", kernel.to_string(),
+                               dilation.to_string()));
   return extent;
 }
 
@@ -65,9 +66,9 @@ namespace {
 // Output extent and pads of one axis.
 Expected<void> slide(const ir::OpContext& c, const WindowAttrs& a, size_t i, Window& w) {
   const Dim& in = w.input[i];
-  const Dim stride(a.stride[i]);
+  const Dim& stride = a.stride[i];
   ISOMER_TRY(const Dim extent, dilated(c, w.kernel[i], a.dilation[i]));
-  Dim begin(a.begin[i]), end(a.end[i]), out;
+  Dim begin = a.begin[i], end = a.end[i], out;
   if (a.auto_pad == AutoPad::SameUpper || a.auto_pad == AutoPad::SameLower) {
     out = ceil_div(in, stride);
     const Dim total = max((out - Dim(1)) * stride + extent - in, Dim(0));
@@ -112,8 +113,8 @@ Expected<Window> make_window(const ir::OpContext& c, std::span<const Dim> input,
   return w;
 }
 
-Expr affine(const Expr& x, int64_t scale, const Expr& y, int64_t y_scale, const Dim& minus) {
-  const auto scaled = [](const Expr& e, int64_t s) { return s == 1 ? e : e * Expr(s); };
+Expr affine(const Expr& x, const Dim& scale, const Expr& y, const Dim& y_scale, const Dim& minus) {
+  const auto scaled = [](const Expr& e, const Dim& s) { return s == Dim(1) ? e : e * Expr(s); };
   const Expr sum = scaled(x, scale) + scaled(y, y_scale);
   return minus == Dim(0) ? sum : sum - Expr(minus);
 }
@@ -144,19 +145,20 @@ Expr Window::padded_guard(std::span<const Expr> o, std::span<const Expr> k) cons
 }
 
 Expected<std::vector<Dim>> pool_kernel(const ir::OpContext& c, size_t spatial) {
-  const std::vector<int64_t> k = c.ints("kernel_shape");
+  std::vector<Dim> k = c.sizes_attr("kernel_shape");
   if (k.size() != spatial)
     return c.error(fmt::format("expected a kernel_shape of {} extents as the input has spatial axes, found {}", spatial,
                                k.size()));
   int64_t taps = 1;
-  for (int64_t x : k) {
-    if (x <= 0) return c.error(fmt::format("expected a kernel_shape of positive extents, found {}", x));
-    const auto product = checked_mul(taps, x);
+  for (const Dim& x : k) {
+    if (!x.is_const()) continue;
+    if (x.value() <= 0) return c.error(fmt::format("expected a kernel_shape of positive extents, found {}", x.value()));
+    const auto product = checked_mul(taps, x.value());
     if (!product || *product > kMaxTaps)
       return c.error(fmt::format("a window has more than {} taps; reduce its kernel_shape", kMaxTaps));
     taps = *product;
   }
-  return std::vector<Dim>(k.begin(), k.end());
+  return k;
 }
 
 Expected<void> check_pool_pads(const ir::OpContext& c, const Window& w) {

@@ -16,8 +16,8 @@ enum class AutoPad : uint8_t { NotSet, SameUpper, SameLower, Valid };
 
 // The window attributes of a node, checked against the number of spatial axes, with their standard values filled in.
 struct WindowAttrs {
-  std::vector<int64_t> stride, dilation;
-  std::vector<int64_t> begin, end;  // the attribute pads; zeros unless auto_pad is NotSet
+  std::vector<Dim> stride, dilation;
+  std::vector<Dim> begin, end;  // the attribute pads; zeros unless auto_pad is NotSet
   AutoPad auto_pad = AutoPad::NotSet;
   bool ceil_mode = false;
 };
@@ -25,7 +25,7 @@ Expected<WindowAttrs> window_attrs(const ir::OpContext& context, size_t spatial)
 
 struct Window {
   std::vector<Dim> input, kernel, begin, end, out;
-  std::vector<int64_t> stride, dilation;
+  std::vector<Dim> stride, dilation;
   std::vector<bool> low, high;  // whether a tap may lie before the input's start, after its end
   bool ceil_mode = false;
 
@@ -43,7 +43,7 @@ struct Window {
 Expected<Window> make_window(const ir::OpContext& context, std::span<const Dim> input, std::span<const Dim> kernel);
 
 // Extent of a dilated kernel, (kernel - 1) * dilation + 1; a diagnostic when it is not positive or overflows.
-Expected<Dim> dilated(const ir::OpContext& context, const Dim& kernel, int64_t dilation);
+Expected<Dim> dilated(const ir::OpContext& context, const Dim& kernel, const Dim& dilation);
 
 // The kernel_shape of a pool as extents: one per spatial axis of input 0, positive, of a sane volume.
 Expected<std::vector<Dim>> pool_kernel(const ir::OpContext& context, size_t spatial);
@@ -54,6 +54,6 @@ Expected<void> check_pool_pads(const ir::OpContext& context, const Window& windo
 Expected<std::vector<Dim>> spatial_dims(const ir::OpContext& context, size_t input);
 
 // a * x + b without the parts that change nothing, so that the common cases stay short to read.
-te::Expr affine(const te::Expr& x, int64_t scale, const te::Expr& y, int64_t y_scale, const Dim& minus);
+te::Expr affine(const te::Expr& x, const Dim& scale, const te::Expr& y, const Dim& y_scale, const Dim& minus);
 
 }  // namespace isomer::ops

@@ -298,6 +298,27 @@ void Dim::symbols(std::vector<std::string>& out) const {
     }
 }
 
+std::vector<Dim::Product> Dim::terms() const {
+  std::vector<Product> out;
+  if (is_const() && value_ != 0) out.push_back({value_, {}});
+  if (!poly_) return out;
+  for (const Term& t : poly_->terms) {
+    Product p{t.coefficient, {}};
+    for (const AtomRef& atom : t.atoms) {
+      Factor f{Factor::Kind::Symbol, atom->name, atom->a, atom->b};
+      switch (atom->kind) {
+        case Atom::Kind::Symbol: break;
+        case Atom::Kind::FloorDiv: f.kind = Factor::Kind::FloorDiv; break;
+        case Atom::Kind::Max: f.kind = Factor::Kind::Max; break;
+        case Atom::Kind::Min: f.kind = Factor::Kind::Min; break;
+      }
+      p.factors.push_back(std::move(f));
+    }
+    out.push_back(std::move(p));
+  }
+  return out;
+}
+
 std::string Dim::to_string() const {
   if (invalid_) return "invalid";
   return poly_ ? poly_->text : std::to_string(value_);

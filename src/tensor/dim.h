@@ -44,6 +44,12 @@ class Dim {
   Dim substitute(const std::function<std::optional<Dim>(const std::string&)>& value_of) const;
   void symbols(std::vector<std::string>& out) const;  // appended in order of appearance, each once
 
+  // The polynomial as data, for readers with a number type of their own. A factor is a symbol (`name`), or a floor
+  // quotient, maximum or minimum of `a` and `b`. An invalid Dim has no terms: ask is_invalid() first.
+  struct Factor;
+  struct Product;
+  std::vector<Product> terms() const;
+
   // "N*H+2", "floordiv(N+1,2)", "max(N,M)"; names that are no identifiers are in double quotes.
   std::string to_string() const;
   // Inverse of to_string.
@@ -62,6 +68,16 @@ class Dim {
   int64_t value_ = 0;
   bool invalid_ = false;
   std::shared_ptr<const Poly> poly_;  // null for numbers
+};
+
+struct Dim::Factor {
+  enum class Kind : uint8_t { Symbol, FloorDiv, Max, Min } kind = Kind::Symbol;
+  std::string name;
+  Dim a, b;
+};
+struct Dim::Product {
+  int64_t coefficient = 0;
+  std::vector<Factor> factors;  // one that is squared stands twice
 };
 
 Dim floor_div(const Dim& a, const Dim& b);

@@ -116,6 +116,7 @@ ir::AttrValue hostile_value(const ir::AttrValue* now, ir::AttrKind kind, Random&
       return std::make_shared<const ir::Graph>(*std::move(b).finish());
     }
     case ir::AttrKind::Foreign: return ir::Foreign{text()};
+    case ir::AttrKind::Sizes: return ir::Sizes({Dim::symbol("S")});
   }
   return integer();
 }
