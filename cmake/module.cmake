@@ -2,7 +2,7 @@
 
 # isomer_module(NAME te DEPS tensor [LINK fmt::fmt ...] [PRIVATE_LINK ...] [COLD])
 #
-# All of src/NAME/*.cc and src/NAME/*/*.cc becomes the static library isomer_NAME; the include root is src/.
+# All of src/NAME/*.cc, src/NAME/*/*.cc and src/NAME/*.c becomes the static library isomer_NAME; the include root is src/.
 # DEPS are modules. LINK reaches the users of the module; PRIVATE_LINK stays inside, for owners of third-party code.
 # COLD code runs once per node, never per element: a release builds it at -O1, which saves a third of its time,
 # and a sanitized build at -O0.
@@ -13,7 +13,7 @@ function(isomer_module)
   if(NOT EXISTS ${folder})
     return()
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc ${folder}/*/*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc ${folder}/*/*.cc ${folder}/*.c)
   set(target isomer_${arg_NAME})
   if(sources)
     add_library(${target} STATIC ${sources})

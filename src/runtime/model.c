@@ -1,0 +1,129 @@
+#include "runtime/model.h"
+
+#include "runtime/cpu.h"
+#include "runtime/failure.h"
+#include "runtime/libc.h"
+
+static const iso_program* program_of(const iso_model* model) { return ((const iso_model_impl*)model)->program; }
+
+static int model_info(const iso_model* model, iso_info* info, iso_error* error) {
+  if (!info)
+    return iso_fail(error, ISO_BAD_ARGUMENT, "There is no place for the description of the model: it is NULL.");
+  const iso_program* p = program_of(model);
+  *info = (iso_info){.model = p->model,
+                     .target = p->target,
+                     .features = p->features,
+                     .inputs = p->input_count,
+                     .outputs = p->output_count,
+                     .steps = p->step_count,
+                     .weight_bytes = p->weight_bytes,
+                     .arena_bytes = p->arena_bytes,
+                     .scratch_bytes = p->scratch_bytes};
+  return ISO_OK;
+}
+
+static const iso_tensor* model_input(const iso_model* model, uint32_t index) {
+  const iso_program* p = program_of(model);
+  return index < p->input_count ? &p->inputs[index] : NULL;
+}
+
+static const iso_tensor* model_output(const iso_model* model, uint32_t index) {
+  const iso_program* p = program_of(model);
+  return index < p->output_count ? &p->outputs[index] : NULL;
+}
+
+static int model_close(iso_model* model, iso_error* error) {
+  iso_model_impl* impl = (iso_model_impl*)model;
+  const uint32_t contexts = atomic_load(&impl->contexts);
+  if (contexts) {
+    return iso_fail(error, ISO_BUSY, "The model '%.80s' has %u open contexts; free them before it is closed.",
+                    impl->program->model, contexts);
+  }
+  free(impl);
+  return ISO_OK;
+}
+
+static const iso_api api = {ISO_VERSION,
+                            sizeof(iso_api),
+                            model_info,
+                            model_input,
+                            model_output,
+                            model_close,
+                            iso_context_new,
+                            iso_context_free,
+                            iso_context_set_threads,
+                            iso_context_run,
+                            iso_context_set_profile,
+                            iso_context_profile};
+
+static int place_is_inside(const iso_program* p, const iso_place* place) {
+  switch (place->space) {
+    case ISO_IN_ARENA: return place->offset <= p->arena_bytes;
+    case ISO_IN_WEIGHTS: return place->offset <= p->weight_bytes;
+    case ISO_IN_INPUT: return place->index < p->input_count && place->offset <= p->inputs[place->index].bytes;
+    case ISO_IN_OUTPUT: return place->index < p->output_count && place->offset <= p->outputs[place->index].bytes;
+    case ISO_AT_ADDRESS: return 1;
+    default: return 0;
+  }
+}
+
+static int step_is_sound(const iso_program* p, const iso_step* step) {
+  if (!step->kernel || !step->name || !step->origin || step->tasks < 0) return 0;
+  if (step->scratch_bytes > p->scratch_bytes) return 0;
+  if (step->argument_count && !step->arguments) return 0;
+  for (uint32_t i = 0; i < step->argument_count; ++i) {
+    if (!place_is_inside(p, &step->arguments[i])) return 0;
+  }
+  for (uint32_t i = 0; i < step->freed_count; ++i) {
+    const iso_range* range = &step->freed[i];
+    if (range->offset > p->arena_bytes || range->bytes > p->arena_bytes - range->offset) return 0;
+  }
+  return 1;
+}
+
+static int check_program(const iso_program* p, const void* weights, iso_error* error) {
+  if (p->abi_version != ISO_ABI_VERSION) {
+    return iso_fail(error, ISO_BAD_VERSION,
+                    "The program has version %u of the kernels' interface, this runtime has %u.", p->abi_version,
+                    (unsigned)ISO_ABI_VERSION);
+  }
+  const int whole = p->model && p->target && p->features && (p->inputs || !p->input_count) &&
+                    (p->outputs || !p->output_count) && (p->steps || !p->step_count) && (weights || !p->weight_bytes);
+  if (!whole) return iso_fail(error, ISO_BAD_FILE, "The program lacks one of its tables.");
+  for (uint32_t i = 0; i < p->step_count; ++i) {
+    if (!step_is_sound(p, &p->steps[i])) {
+      return iso_fail(error, ISO_BAD_FILE, "Step %u of the program '%.80s' does not fit its tables.", i, p->model);
+    }
+  }
+  size_t length = 0;
+  const char* missing = iso_missing_feature(p->features, &length);
+  if (missing) {
+    return iso_fail(
+        error, ISO_BAD_CPU,
+        "The model '%.80s' was built for %.40s and needs the CPU feature %.*s, which this machine does not have; "
+        "compile it for this machine.",
+        p->model, p->target, (int)(length < 40 ? length : 40), missing);
+  }
+  return ISO_OK;
+}
+
+iso_model* iso_open_program_at(const iso_program* program, const void* weights, iso_error* error) {
+  if (!program) {
+    iso_fail(error, ISO_BAD_ARGUMENT, "The program is NULL.");
+    return NULL;
+  }
+  if (check_program(program, weights, error)) return NULL;
+  iso_model_impl* model = calloc(1, sizeof *model);
+  if (!model) {
+    iso_fail(error, ISO_NO_MEMORY, "There is no memory to open the model '%.80s'.", program->model);
+    return NULL;
+  }
+  model->base.api = &api;
+  model->program = program;
+  model->weights = weights;
+  return &model->base;
+}
+
+iso_model* iso_open_program(const iso_program* program, iso_error* error) {
+  return iso_open_program_at(program, program ? program->weights : NULL, error);
+}
