@@ -8,11 +8,11 @@ const std::vector<Pipeline>& pipelines() {
       {"inference",
        "What every compiled model goes through.",
        {
-           {{"fold_constants"}},         // shapes become known; exporters' shape arithmetic vanishes
-           {{"simplify_inference"}},     // nothing stands between a convolution and what folds into it
-           {{"common_subexpressions"}},  // patterns below ask whether two inputs are one value
+           {{"fold_constants"}},        // shapes become known; exporters' shape arithmetic vanishes
+           {{"simplify_inference"}},    // nothing stands between a convolution and what folds into it
+           {{"share_subexpressions"}},  // patterns below ask whether two inputs are one value
            {{"fold_scale"}},
-           {{"common_subexpressions"}},
+           {{"share_subexpressions"}},
            {{"dead_code"}},
        }},
   };

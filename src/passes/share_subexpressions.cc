@@ -36,7 +36,7 @@ struct Key {
 
 }  // namespace
 
-Expected<ir::Graph> common_subexpressions(const ir::Graph& graph, PassContext& context) {
+Expected<ir::Graph> share_subexpressions(const ir::Graph& graph, PassContext& context) {
   // Nodes of the old graph that stand for all that equal them.
   std::unordered_multimap<Hash128, std::pair<uint32_t, Key>> seen;
   std::vector<std::vector<std::string>> origins(graph.nodes().size());
