@@ -1,0 +1,18 @@
+// Elementary functions of floats as straight-line code, on scalars or vectors of float alike, so that a kernel needs no
+// call and gives the same bits whether it is vectorised or not. Bounds, tested in test/unit/codegen/math_test.cc:
+// exp 1 ulp; log, tanh, erf 3 ulp. NaN, infinities, signed zeros and subnormals as in libm.
+#pragma once
+
+namespace llvm {
+class IRBuilderBase;
+class Value;
+}  // namespace llvm
+
+namespace isomer::codegen {
+
+llvm::Value* exp_f32(llvm::IRBuilderBase& b, llvm::Value* x);
+llvm::Value* log_f32(llvm::IRBuilderBase& b, llvm::Value* x);
+llvm::Value* tanh_f32(llvm::IRBuilderBase& b, llvm::Value* x);
+llvm::Value* erf_f32(llvm::IRBuilderBase& b, llvm::Value* x);
+
+}  // namespace isomer::codegen
