@@ -25,7 +25,8 @@ llvm::Value* Arith::unary(UnaryOp op, DType type, llvm::Value* x) {
   if (is_float(type)) return real_unary(op, x);
   switch (op) {
     case UnaryOp::Neg: return type == DType::Bool ? x : b_.CreateNeg(x);
-    case UnaryOp::Abs: return is_signed_int(type) ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse()) : x;
+    case UnaryOp::Abs:
+      return is_signed_int(type) ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse()) : x;
     case UnaryOp::Not: return b_.CreateNot(x);
     default: return x;  // Floor, Ceil, Round, Trunc
   }

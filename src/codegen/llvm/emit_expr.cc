@@ -1,6 +1,8 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <limits>
+
 #include "codegen/llvm/emitter.h"
 
 namespace isomer::codegen {
@@ -10,8 +12,8 @@ using te::Expr;
 using te::Kind;
 using te::Node;
 
-Emitter::Emitter(llvm::IRBuilderBase& builder, const Numbers& numbers, llvm::Module& module,
-                 const loop::Target& target, const loop::Function& function)
+Emitter::Emitter(llvm::IRBuilderBase& builder, const Numbers& numbers, llvm::Module& module, const loop::Target& target,
+                 const loop::Function& function)
     : b_(builder),
       numbers_(numbers),
       module_(module),
@@ -105,7 +107,9 @@ Lanes Emitter::binary(const Node& n) {
 
 Lanes Emitter::division(const Node& n, Lanes x, Lanes y) {
   const DType type = n.args[0].dtype();
-  const bool nonnegative = ranges_.nonnegative(n.args[0]) && ranges_.nonnegative(n.args[1]);
+  const int64_t most = std::numeric_limits<int64_t>::max(), limit = int64_t{1} << 31;
+  const bool index = type == DType::I64;
+  const bool nonnegative = index && inside(n.args[0], 0, most) && inside(n.args[1], 0, most);
   const bool uniform = x.uniform() && y.uniform();
   llvm::Value* a = uniform ? x.v : widen(x);
   llvm::Value* d = uniform ? y.v : widen(y);
@@ -116,9 +120,7 @@ Lanes Emitter::division(const Node& n, Lanes x, Lanes y) {
     d = b_.CreateSelect(bad, llvm::ConstantInt::get(d->getType(), 1), d);
   }
   // Vectors of 64-bit integers have no cheap product; indices nearly always fit half of that.
-  const auto range = ranges_.of(n.args[0]), by = ranges_.of(n.args[1]);
-  const int64_t limit = int64_t{1} << 31;
-  if (!uniform && literal && nonnegative && range && by && range->high < limit && by->high < limit) {
+  if (!uniform && literal && nonnegative && inside(n.args[0], 0, limit) && inside(n.args[1], 0, limit)) {
     llvm::Type* narrow = like(a, b_.getInt32Ty());
     llvm::Value* q = arith_.divide(n.binary, DType::I32, b_.CreateTrunc(a, narrow), b_.CreateTrunc(d, narrow), true);
     return {b_.CreateZExt(q, a->getType()), true, 0};
@@ -182,10 +184,15 @@ bool Emitter::reads(const Expr& e) {
   return reads_[e.identity()] = r;
 }
 
+bool Emitter::inside(const Expr& e, int64_t low, int64_t end) const {
+  const loop::Range r = ranges_.range(e);
+  return r.low >= low && r.high < end;
+}
+
 bool Emitter::safe_read(const Node& n) {
   const loop::Buffer& buffer = function_.buffers[static_cast<size_t>(n.tensor)];
   for (size_t i = 0; i < n.args.size(); ++i)
-    if (!reads(n.args[i]) && !ranges_.inside(n.args[i], buffer.dims[i])) return false;
+    if (!reads(n.args[i]) && !inside(n.args[i], 0, buffer.dims[i])) return false;
   return buffer.elements() > 0;
 }
 

@@ -22,7 +22,7 @@ Emitter::Address Emitter::address(int buffer, const std::vector<Expr>& indices) 
     const Lanes index = value(indices[i]);
     at.offset = add(at.offset, times(index, place.strides[i]));
     if (!reads(indices[i])) {
-      at.safe = at.safe && ranges_.inside(indices[i], shape.dims[i]);
+      at.safe = at.safe && inside(indices[i], 0, shape.dims[i]);
       continue;
     }
     llvm::Value* v = index.uniform() ? index.v : widen(index);
@@ -161,7 +161,9 @@ void Emitter::store_uniform(const loop::StmtNode& n, const Place& place, const A
     llvm::Value* v = value.v;
     if (lanes_ > 1 && n.combiner) {
       v = widen(value);
-      if (mask_) v = b_.CreateSelect(mask_, v, b_.CreateVectorSplat(static_cast<unsigned>(lanes_), arith_.identity(*n.combiner, place.dtype)));
+      if (mask_)
+        v = b_.CreateSelect(
+            mask_, v, b_.CreateVectorSplat(static_cast<unsigned>(lanes_), arith_.identity(*n.combiner, place.dtype)));
       v = arith_.reduce(*n.combiner, place.dtype, v);
     } else if (!value.uniform()) {
       v = b_.CreateExtractElement(widen(value), uint64_t{0});

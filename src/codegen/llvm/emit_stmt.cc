@@ -35,12 +35,6 @@ void Emitter::statement(const loop::Stmt& s) {
   }
 }
 
-std::optional<Interval> Emitter::loop_range(const loop::StmtNode& n) {
-  const auto extent = ranges_.of(n.extent);
-  if (!extent) return std::nullopt;
-  return Interval{0, std::max<int64_t>(extent->high - 1, 0)};
-}
-
 void Emitter::loop_statement(const loop::StmtNode& n) {
   if (n.loop == LoopKind::Parallel) {
     fail("a parallel loop stands inside another statement");
@@ -70,13 +64,12 @@ void Emitter::loop_statement(const loop::StmtNode& n) {
 }
 
 void Emitter::unrolled(const loop::StmtNode& n) {
-  ranges_.bind(n.var, std::nullopt);
+  ranges_.push(n.var, n.extent);
   for (int64_t i = 0; i < n.extent->integer; ++i) {
-    ranges_.bind(n.var, Interval{i, i});
     vars_[n.var] = {b_.getInt64(static_cast<uint64_t>(i)), false, 0};
     for (const loop::Stmt& part : n.body) statement(part);
   }
-  ranges_.unbind(n.var);
+  ranges_.pop();
   vars_.erase(n.var);
 }
 
@@ -93,7 +86,7 @@ void Emitter::counted(const loop::StmtNode& n, llvm::Value* from, llvm::Value* t
   b_.SetInsertPoint(body);
   llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2, n.var_name);
   i->addIncoming(from, before);
-  ranges_.bind(n.var, loop_range(n));
+  ranges_.push(n.var, n.extent);
   vars_[n.var] = {i, false, 0};
   auto all = [&] {
     for (const loop::Stmt& part : n.body) statement(part);
@@ -110,7 +103,7 @@ void Emitter::counted(const loop::StmtNode& n, llvm::Value* from, llvm::Value* t
   i->addIncoming(next, b_.GetInsertBlock());
   b_.CreateCondBr(b_.CreateICmpSLT(next, to), body, done);
   b_.SetInsertPoint(done);
-  ranges_.unbind(n.var);
+  ranges_.pop();
   vars_.erase(n.var);
 }
 
@@ -185,9 +178,7 @@ llvm::Value* Emitter::when_else(llvm::Value* condition, const std::function<llvm
   return phi;
 }
 
-llvm::Value* Emitter::any(llvm::Value* bits) {
-  return bits->getType()->isVectorTy() ? b_.CreateOrReduce(bits) : bits;
-}
+llvm::Value* Emitter::any(llvm::Value* bits) { return bits->getType()->isVectorTy() ? b_.CreateOrReduce(bits) : bits; }
 
 llvm::Value* Emitter::live(llvm::Value* bits) {
   if (!mask_) return bits;

@@ -35,7 +35,8 @@ void walk(const StmtNode& n, const std::function<void(const StmtNode&)>& visit) 
 }
 
 // Every node of the expression once.
-void for_each_node(const Expr& e, std::unordered_set<const void*>& seen, const std::function<void(const Expr&)>& visit) {
+void for_each_node(const Expr& e, std::unordered_set<const void*>& seen,
+                   const std::function<void(const Expr&)>& visit) {
   if (!seen.insert(e.identity()).second) return;
   visit(e);
   for (const Expr& a : e->args) for_each_node(a, seen, visit);
@@ -90,10 +91,10 @@ void Emitter::vector_loop(const StmtNode& n) {
   const int64_t extent = n.extent->integer;
   const int lanes = lanes_for(n);
   const auto opened = open_accumulators(n);
-  ranges_.bind(n.var, Interval{0, extent - 1});
+  ranges_.push(n.var, n.extent);
   if (extent >= lanes) full_chunks(n, extent / lanes, lanes);
   tail_chunks(n, extent / lanes * lanes, extent % lanes);
-  ranges_.unbind(n.var);
+  ranges_.pop();
   vars_.erase(n.var);
   close_accumulators(opened);
 }
@@ -170,8 +171,9 @@ std::vector<const StmtNode*> Emitter::open_accumulators(const StmtNode& loop) {
       });
     if (!fixed) continue;
     const Place& place = places_[static_cast<size_t>(store->buffer)];
-    const int lanes = static_cast<int>(std::min<int64_t>(lanes_for(*vector), static_cast<int64_t>(std::bit_ceil(
-                                           static_cast<uint64_t>(std::max<int64_t>(vector->extent->integer, 1))))));
+    const int lanes = static_cast<int>(std::min<int64_t>(
+        lanes_for(*vector),
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(vector->extent->integer, 1))))));
     if (lanes == 1) continue;
     auto* type = llvm::FixedVectorType::get(numbers_.computed(place.dtype), static_cast<unsigned>(lanes));
     Accumulator a{{}, lanes, 0};

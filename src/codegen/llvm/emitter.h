@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "codegen/llvm/arith.h"
-#include "codegen/range.h"
+#include "loop/affine.h"
 #include "loop/stmt.h"
 
 namespace llvm {
@@ -59,7 +59,6 @@ class Emitter {
   void branch(const loop::StmtNode& n);
   void prefetch(const loop::StmtNode& n);
   void with_mask(llvm::Value* mask, const std::function<void()>& body);
-  std::optional<Interval> loop_range(const loop::StmtNode& n);
 
   // Vector loops (emit_vector.cc).
   void vector_loop(const loop::StmtNode& n);
@@ -79,9 +78,9 @@ class Emitter {
 
   // Memory (emit_memory.cc).
   struct Address {
-    Lanes offset;                   // in elements
-    llvm::Value* valid = nullptr;   // lanes (or one bit) whose data-dependent indices are in range; null: all
-    bool safe = false;              // in range whatever conditions hold round it
+    Lanes offset;                  // in elements
+    llvm::Value* valid = nullptr;  // lanes (or one bit) whose data-dependent indices are in range; null: all
+    bool safe = false;             // in range whatever conditions hold round it
   };
   Address address(int buffer, const std::vector<te::Expr>& indices);
   Lanes read(const te::Node& n);
@@ -112,6 +111,7 @@ class Emitter {
   bool must_guard(const te::Expr& e);
   bool reads(const te::Expr& e);  // whether it depends on data
   bool safe_read(const te::Node& n);
+  bool inside(const te::Expr& e, int64_t low, int64_t end) const;  // low <= e < end, always
 
   // Branches and marks.
   void when(llvm::Value* condition, const std::function<void()>& body);
@@ -122,7 +122,6 @@ class Emitter {
   void raise(loop::Status status, llvm::Value* bits);
   llvm::AllocaInst* local(llvm::Type* type, const char* name);
   Lanes fail(std::string why);
-  std::nullptr_t no_value() { return nullptr; }
 
   // Tiles (emit_tile.cc).
   void tile(const loop::StmtNode& n);
@@ -133,7 +132,7 @@ class Emitter {
   const loop::Target& target_;
   const loop::Function& function_;
   Arith arith_;
-  Ranges ranges_;
+  loop::Ranges ranges_;
   std::vector<Place> places_;
   llvm::AllocaInst* status_ = nullptr;
   std::map<int, Lanes> vars_;
