@@ -13,7 +13,7 @@ namespace isomer::compile {
 
 namespace {
 
-constexpr uint64_t kClimbWork = 20'000'000;  // comparisons
+constexpr uint64_t kClimbs = 8, kClimbWork = 5'000'000;  // comparisons of one climb
 constexpr uint64_t kSearchNodes = 100'000;
 constexpr size_t kSearchItems = 64;
 
@@ -118,25 +118,45 @@ std::vector<Order> greedy_orders(const std::vector<Item>& items) {
   };
 }
 
-// Moves items that reach the top to the front of the order, or swaps two at random, and keeps what is not worse.
-void climb(const std::vector<Item>& items, Order order, uint64_t bound, Layout& best) {
-  Random random(0x15031);
+// Height first; then by how much items end above the bound, so that a step towards a lower height counts too.
+std::pair<uint64_t, uint64_t> quality(const std::vector<Item>& items, const Layout& layout, uint64_t bound) {
+  uint64_t excess = 0;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const uint64_t top = layout.offsets[i] + items[i].size;
+    excess += top > bound ? top - bound : 0;
+  }
+  return {layout.height, excess};
+}
+
+// Moves an item that ends too high, or one that lives at the same time, to another place in the order, and keeps what is not
+// worse.
+void climb(const std::vector<Item>& items, Order order, uint64_t bound, uint64_t seed, Layout& best) {
+  Random random(seed);
   uint64_t work = 0;
   Layout current = place(items, order, true, &work);
+  auto current_quality = quality(items, current, bound);
   while (best.height > bound && work < kClimbWork) {
-    Order next = order;
-    std::vector<size_t> top;
+    std::vector<size_t> high, near;
     for (size_t k = 0; k < order.size(); ++k) {
-      if (current.offsets[order[k]] + items[order[k]].size == current.height) top.push_back(k);
+      if (current.offsets[order[k]] + items[order[k]].size > bound) high.push_back(k);
     }
-    const size_t from = random.below(3) == 0 ? random.below(order.size()) : top[random.below(top.size())];
-    const size_t to = random.below(from + 1);
-    std::rotate(next.begin() + static_cast<ptrdiff_t>(to), next.begin() + static_cast<ptrdiff_t>(from),
-                next.begin() + static_cast<ptrdiff_t>(from) + 1);
+    const size_t picked = high[random.below(high.size())];
+    for (size_t k = 0; k < order.size(); ++k) {
+      if (items[order[k]].meets(items[order[picked]])) near.push_back(k);
+    }
+    const size_t from = random.below(2) == 0 ? picked : near[random.below(near.size())];
+    const size_t to = random.below(2) == 0 ? near[random.below(near.size())] : random.below(order.size());
+    Order next = order;
+    const auto at = [&](size_t k) { return next.begin() + static_cast<ptrdiff_t>(k); };
+    if (from < to) std::rotate(at(from), at(from) + 1, at(to) + 1);
+    if (to < from) std::rotate(at(to), at(from), at(from) + 1);
     Layout trial = place(items, next, random.below(2) == 0, &work);
-    if (trial.height > current.height) continue;
+    const auto trial_quality = quality(items, trial, bound);
+    const uint64_t allowed = seed % 2 == 0 ? current_quality.second : UINT64_MAX;  // wander on the level, or only climb
+    if (trial_quality.first > current_quality.first || trial_quality.second > allowed) continue;
     order = std::move(next);
     current = std::move(trial);
+    current_quality = trial_quality;
     if (current.height < best.height) best = current;
   }
 }
@@ -222,7 +242,10 @@ Layout solve(const std::vector<Item>& items, uint64_t bound) {
     }
   }
   if (items.size() <= kSearchItems) Search(items, bound, best).run();
-  if (best.height > bound) climb(items, best_order, bound, best);
+  const std::vector<Order> orders = greedy_orders(items);
+  for (uint64_t round = 0; round < kClimbs && best.height > bound; ++round) {
+    climb(items, round < 2 ? best_order : orders[round % orders.size()], bound, round, best);
+  }
   return best;
 }
 
