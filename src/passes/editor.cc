@@ -72,6 +72,19 @@ const Tensor* Editor::constant(Value v) const {
   return nodes_[v.node].attrs.get<Tensor>("value");
 }
 
+ir::OpContext Editor::context(const ir::OpDef& op, const std::vector<Value>& inputs, const ir::Attrs& attrs,
+                              size_t results) const {
+  std::vector<ir::OpContext::Input> in;
+  for (const Value& v : inputs)
+    in.push_back(v.is_none() ? ir::OpContext::Input{} : ir::OpContext::Input{true, type(v), constant(v), nullptr});
+  return ir::OpContext(op, std::move(in), attrs, results, *table_);
+}
+
+ir::OpContext Editor::context(uint32_t id) const {
+  const ir::Node& n = nodes_[id];
+  return context(*n.op, n.inputs, n.attrs, n.types.size());
+}
+
 Value Editor::constant(Tensor value, std::string name) {
   ir::Node n;
   n.op = &ir::const_op();
@@ -88,10 +101,7 @@ Value Editor::add(std::string_view op, std::vector<Value> inputs, ir::Attrs attr
   const ir::OpDef* def = table_->find(op);
   if (!def) return Value::none();
   while (!inputs.empty() && inputs.back().is_none()) inputs.pop_back();
-  std::vector<ir::OpContext::Input> in;
-  for (const Value& v : inputs)
-    in.push_back(v.is_none() ? ir::OpContext::Input{} : ir::OpContext::Input{true, type(v), constant(v), nullptr});
-  auto types = ir::infer_types(ir::OpContext(*def, std::move(in), attrs, 1, *table_));
+  auto types = ir::infer_types(context(*def, inputs, attrs, 1));
   if (!types.ok() || types->size() != 1) return Value::none();
   ir::Node n;
   n.op = def;
@@ -105,6 +115,7 @@ Value Editor::add(std::string_view op, std::vector<Value> inputs, ir::Attrs attr
   const uint32_t id = size() - 1;
   for (const Value& v : nodes_[id].inputs) read(id, v, +1);
   unowned_.push_back(id);
+  recent_.push_back(id);
   return {id, 0};
 }
 
@@ -136,6 +147,11 @@ std::vector<uint32_t> Editor::drop_unread(uint32_t id) {
   }
   std::sort(dropped.begin(), dropped.end());
   return dropped;
+}
+
+void Editor::drop_abandoned() {
+  const std::vector<uint32_t> recent = std::exchange(recent_, {});
+  for (auto it = recent.rbegin(); it != recent.rend(); ++it) drop_unread(*it);
 }
 
 void Editor::inherit(Value old, Value by, const std::vector<uint32_t>& dropped) {
@@ -250,7 +266,9 @@ Expected<ir::Graph> rewrite_everywhere(const ir::Graph& graph, PassContext& cont
     waiting[id] = false;
     if (!editor.alive(id) || editor.node(id).op == &ir::input_op()) continue;
     const std::string where = editor.node(id).names.empty() ? "" : editor.node(id).names[0];
-    if (!rule(editor, id)) continue;
+    const bool applied = rule(editor, id);
+    editor.drop_abandoned();
+    if (!applied) continue;
     context.applied(where);
     --left;
     for (uint32_t touched : editor.take_touched()) push(touched);

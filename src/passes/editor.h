@@ -33,6 +33,9 @@ class Editor {
   // Contents of a constant, else null.
   const Tensor* constant(Value v) const;
 
+  // The node as its operator sees it, with the contents of constants.
+  ir::OpContext context(uint32_t id) const;
+
   Value constant(Tensor value, std::string name = {});
   // A node of one result; none when the operator's record refuses it, which means that the rewrite does not apply.
   Value add(std::string_view op, std::vector<Value> inputs, ir::Attrs attrs = {});
@@ -41,6 +44,8 @@ class Editor {
   void set_attrs(uint32_t id, ir::Attrs attrs);  // of the same results
 
   bool changed() const { return changed_; }
+  // Drops nodes that a rule made and did not use.
+  void drop_abandoned();
   // Nodes that a rule may now apply to, and forgets them.
   std::vector<uint32_t> take_touched();
 
@@ -48,6 +53,8 @@ class Editor {
   Expected<ir::Graph> finish() const;
 
  private:
+  ir::OpContext context(const ir::OpDef& op, const std::vector<Value>& inputs, const ir::Attrs& attrs,
+                        size_t results) const;
   void read(uint32_t user, Value v, int change);
   std::vector<uint32_t> drop_unread(uint32_t id);
   void inherit(Value old, Value by, const std::vector<uint32_t>& dropped);
@@ -61,6 +68,7 @@ class Editor {
   std::vector<ir::Output> outputs_;
   std::vector<uint32_t> touched_;
   std::vector<uint32_t> unowned_;  // new nodes since the last replacement
+  std::vector<uint32_t> recent_;   // new nodes since the last drop_abandoned
   uint32_t first_new_;
   bool changed_ = false;
 };

@@ -1,0 +1,194 @@
+// Transposes merge, cancel, and move through element-wise nodes where that makes them fewer.
+#include <algorithm>
+#include <numeric>
+
+#include "interp/interp.h"
+#include "passes/editor.h"
+#include "passes/elementwise.h"
+
+namespace isomer::passes {
+namespace {
+
+using Order = std::vector<size_t>;  // axis k of the result is axis order[k] of the operand
+
+constexpr int kMaxDepth = 8;                     // element-wise nodes between two transposes
+constexpr int64_t kMaxMoved = int64_t{1} << 16;  // bytes of a constant that is transposed on the way
+
+// The order of a transpose node; nothing for another node.
+std::optional<Order> order_of(const Editor& e, Value v) {
+  const ir::Node* n = e.made_by(v, "transpose");
+  if (!n || !e.shape(n->inputs[0]).has_rank()) return std::nullopt;
+  const auto rank = static_cast<int64_t>(e.shape(n->inputs[0]).rank());
+  Order order(static_cast<size_t>(rank));
+  const auto* perm = n->attrs.get<std::vector<int64_t>>("perm");
+  if (!perm) {
+    std::iota(order.rbegin(), order.rend(), size_t{0});
+    return order;
+  }
+  for (size_t k = 0; k < order.size(); ++k)
+    order[k] = static_cast<size_t>((*perm)[k] < 0 ? (*perm)[k] + rank : (*perm)[k]);
+  return order;
+}
+
+bool is_identity(const Order& order) {
+  for (size_t k = 0; k < order.size(); ++k)
+    if (order[k] != k) return false;
+  return true;
+}
+
+// transpose(transpose(x, first), second)
+Order after(const Order& first, const Order& second) {
+  Order out;
+  for (size_t k : second) out.push_back(first[k]);
+  return out;
+}
+
+Order inverse(const Order& order) {
+  Order out(order.size());
+  for (size_t k = 0; k < order.size(); ++k) out[order[k]] = k;
+  return out;
+}
+
+ir::Attrs perm_attr(const Order& order) { return {{"perm", std::vector<int64_t>(order.begin(), order.end())}}; }
+
+// A constant of `rank` axes at most, seen with exactly that many and transposed; none when it is too large to copy.
+Value moved_constant(Editor& e, Value v, const Order& order) {
+  const Tensor* t = e.constant(v);
+  if (is_scalar_like(e, v) && e.shape(v).rank() <= order.size()) return v;
+  if (!t || t->rank() > order.size() || static_cast<int64_t>(t->byte_size()) > kMaxMoved) return Value::none();
+  std::vector<int64_t> dims(order.size() - t->rank(), 1);
+  dims.insert(dims.end(), t->dims().begin(), t->dims().end());
+  std::vector<int64_t> to;
+  for (size_t k : order) to.push_back(dims[k]);
+  const Value full = e.constant(t->reshaped(dims));
+  const Value turned = e.add("transpose", {full}, perm_attr(order));
+  if (turned.is_none()) return turned;
+  auto results = interp::run_node(e.context(turned.node), {.threads = 1});
+  return results.ok() ? e.constant(std::move((*results)[0])) : Value::none();
+}
+
+// transpose(v, order) without a transpose, by undoing one on every way up; none when that cannot be. With `build` off
+// nothing is made, and v itself says yes.
+Value undone(Editor& e, Value v, const Order& order, int depth, bool build) {
+  if (const auto first = order_of(e, v))
+    return is_identity(after(*first, order)) ? e.node(v.node).inputs[0] : Value::none();
+  if (is_scalar_like(e, v) && e.shape(v).rank() == 0) return v;
+  if (e.constant(v)) {
+    const Tensor& t = *e.constant(v);
+    if (build) return moved_constant(e, v, order);
+    return t.rank() <= order.size() && static_cast<int64_t>(t.byte_size()) <= kMaxMoved ? v : Value::none();
+  }
+  const Shape& shape = e.shape(v);
+  if (depth == 0 || v.index != 0 || e.uses(v) != 1 || !shape.has_rank() || shape.rank() != order.size() ||
+      !is_elementwise(e, v.node))
+    return Value::none();
+  std::vector<Value> inputs;
+  for (const Value& in : std::vector<Value>(e.node(v.node).inputs)) {
+    const Value u = in.is_none() ? in : undone(e, in, order, depth - 1, build);
+    if (u.is_none() != in.is_none()) return Value::none();
+    inputs.push_back(u);
+  }
+  if (!build) return v;
+  const ir::Node& n = e.node(v.node);
+  return e.add(n.op->name, std::move(inputs), n.attrs);
+}
+
+// A transpose that moves nothing but axes of extent 1 is a reshape.
+bool to_reshape(Editor& e, uint32_t id, const Order& order) {
+  const Shape& from = e.shape(e.node(id).inputs[0]);
+  size_t last = 0;
+  for (size_t k : order) {
+    if (from[k] == Dim(1)) continue;
+    if (k < last) return false;
+    last = k;
+  }
+  std::vector<int64_t> dims;
+  bool open = false;
+  for (size_t k : order) {
+    if (!from[k].is_const() && std::exchange(open, true)) return false;
+    if (from[k] == Dim(0)) return false;
+    dims.push_back(from[k].constant().value_or(-1));
+  }
+  const Value x = e.node(id).inputs[0];
+  return e.replace({id, 0}, e.add("reshape", {x, e.constant(Tensor::ints(dims))}));
+}
+
+bool simplify_transpose(Editor& e, uint32_t id) {
+  const auto order = order_of(e, {id, 0});
+  if (!order) return false;
+  const Value x = e.node(id).inputs[0];
+  if (is_identity(*order)) return e.replace({id, 0}, x);
+  if (const auto first = order_of(e, x)) {
+    const Order both = after(*first, *order);
+    const Value source = e.node(x.node).inputs[0];
+    return e.replace({id, 0}, is_identity(both) ? source : e.add("transpose", {source}, perm_attr(both)));
+  }
+  if (to_reshape(e, id, *order)) return true;
+  if (e.constant(x) || undone(e, x, *order, kMaxDepth, false).is_none()) return false;
+  return e.replace({id, 0}, undone(e, x, *order, kMaxDepth, true));
+}
+
+// f(transpose(a), transpose(b)) -> transpose(f(a, b))
+bool sink(Editor& e, uint32_t id) {
+  const std::vector<Value> inputs = e.node(id).inputs;
+  std::optional<Order> order;
+  size_t turned = 0;
+  for (const Value& v : inputs) {
+    const auto own = v.is_none() ? std::nullopt : order_of(e, v);
+    if (!own || e.uses(v) != 1) continue;
+    if (order && *order != *own) return false;
+    order = own;
+    ++turned;
+  }
+  const Shape& shape = e.shape({id, 0});
+  if (turned < 2 || !shape.has_rank() || shape.rank() != order->size() || !is_elementwise(e, id)) return false;
+  std::vector<Value> sources;
+  for (const Value& v : inputs) {
+    Value source = Value::none();
+    if (v.is_none() || (is_scalar_like(e, v) && e.shape(v).rank() == 0)) {
+      source = v;
+    } else if (order_of(e, v) == order && e.uses(v) == 1) {
+      source = e.node(v.node).inputs[0];
+    } else if (e.constant(v)) {
+      source = moved_constant(e, v, inverse(*order));
+    }
+    if (source.is_none() != v.is_none()) return false;
+    sources.push_back(source);
+  }
+  const ir::Node& n = e.node(id);
+  const Value f = e.add(n.op->name, std::move(sources), n.attrs);
+  return !f.is_none() && e.replace({id, 0}, e.add("transpose", {f}, perm_attr(*order)));
+}
+
+// Matrix products read their operands either way round.
+bool absorb(Editor& e, uint32_t id) {
+  const ir::Node& n = e.node(id);
+  const bool gemm = n.op->name == "gemm";
+  for (size_t side : {0, 1}) {
+    const Value v = n.inputs[side];
+    const auto order = order_of(e, v);
+    if (!order || order->size() != 2 || is_identity(*order)) continue;
+    if (!gemm && (e.shape(n.inputs[0]).rank() != 2 || e.shape(n.inputs[1]).rank() != 2)) continue;
+    std::vector<Value> inputs = n.inputs;
+    inputs[side] = e.node(v.node).inputs[0];
+    ir::Attrs attrs = n.attrs;
+    const char* flag = side == 0 ? "transA" : "transB";
+    const int64_t* was = attrs.get<int64_t>(flag);
+    attrs.set(flag, int64_t{!(was && *was != 0)});
+    return e.replace({id, 0}, e.add("gemm", std::move(inputs), std::move(attrs)));
+  }
+  return false;
+}
+
+}  // namespace
+
+Expected<ir::Graph> cancel_transposes(const ir::Graph& graph, PassContext& context) {
+  return rewrite_everywhere(graph, context, [](Editor& e, uint32_t id) {
+    const std::string& op = e.node(id).op->name;
+    if (op == "transpose") return simplify_transpose(e, id);
+    if (op == "gemm" || op == "matmul") return absorb(e, id);
+    return e.node(id).inputs.size() > 1 && sink(e, id);
+  });
+}
+
+}  // namespace isomer::passes

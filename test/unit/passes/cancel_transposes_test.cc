@@ -1,0 +1,86 @@
+#include "test/unit/passes/before_after.h"
+
+namespace isomer::testing {
+namespace {
+
+TEST(CancelTransposes, PairsCancelAndMerge) {
+  expect_pass("cancel_transposes", R"((%x: f32[2,3,4]) {
+    return "y"=relu(transpose(transpose(%x){perm=[1,2,0]}){perm=[2,0,1]})
+  })",
+              "(%x: f32[2,3,4]) { return \"y\"=relu(%x) }");
+  expect_pass("cancel_transposes", R"((%x: f32[2,3,4]) {
+    return "y"=transpose(transpose(%x){perm=[1,2,0]}){perm=[1,2,0]}
+  })",
+              "(%x: f32[2,3,4]) { return \"y\"=transpose(%x){perm=[2,0,1]} }");
+  expect_pass("cancel_transposes", "(%x: f32[2,3]) { return \"y\"=transpose(transpose(%x)) }",
+              "(%x: f32[2,3]) { return \"y\"=%x }");
+}
+
+TEST(CancelTransposes, AnIdentityGoesAndUnitAxesAreAReshape) {
+  expect_pass("cancel_transposes", "(%x: f32[2,3]) { return \"y\"=relu(transpose(%x){perm=[0,1]}) }",
+              "(%x: f32[2,3]) { return \"y\"=relu(%x) }");
+  expect_pass("cancel_transposes", "(%x: f32[2,1,3]) { return \"y\"=transpose(%x){perm=[1,0,2]} }",
+              "(%x: f32[2,1,3]) { return \"y\"=reshape(%x, [1,2,3]) }");
+}
+
+TEST(CancelTransposes, MovesThroughElementwiseChains) {
+  expect_pass("cancel_transposes", R"((%x: f32[2,3,4]) {
+    %t = transpose(%x){perm=[0,2,1]}
+    %h = add(clip(%t, const f32[] 0, const f32[] 6), const f32[3] [1,2,3])
+    return "y"=transpose(%h){perm=[0,2,1]}
+  })",
+              R"((%x: f32[2,3,4]) {
+    return "y"=add(clip(%x, const f32[] 0, const f32[] 6), const f32[1,3,1] [1,2,3])
+  })");
+  expect_pass("cancel_transposes", R"((%x: f32[2,3], %z: f32[2,3]) {
+    return "y"=transpose(mul(exp(transpose(%x)), transpose(%z)))
+  })",
+              "(%x: f32[2,3], %z: f32[2,3]) { return \"y\"=mul(exp(%x), %z) }");
+}
+
+TEST(CancelTransposes, TwoBecomeOneBelowANode) {
+  expect_pass("cancel_transposes", R"((%x: f32[2,3,4], %z: f32[2,3,4]) {
+    return "y"=add(transpose(%x){perm=[1,0,2]}, transpose(%z){perm=[1,0,2]})
+  })",
+              R"((%x: f32[2,3,4], %z: f32[2,3,4]) { return "y"=transpose(add(%x, %z)){perm=[1,0,2]} })");
+}
+
+TEST(CancelTransposes, MatrixProductsTakeThem) {
+  expect_pass("cancel_transposes", "(%x: f32[3,2], %w: f32[4,3]) { return \"y\"=matmul(transpose(%x), transpose(%w)) }",
+              "(%x: f32[3,2], %w: f32[4,3]) { return \"y\"=gemm(%x, %w){transA=1, transB=1} }");
+  expect_pass("cancel_transposes",
+              "(%x: f32[3,2], %w: f32[3,4]) { return \"y\"=gemm(transpose(%x), %w, const f32[] 1) }",
+              "(%x: f32[3,2], %w: f32[3,4]) { return \"y\"=gemm(%x, %w, const f32[] 1){transA=1} }");
+}
+
+TEST(CancelTransposes, FalseTwins) {
+  // The node between mixes places.
+  expect_untouched("cancel_transposes", R"((%x: f32[2,3]) {
+    return "y"=transpose(softmax(transpose(%x)){axis=-1})
+  })");
+  // It depends on the place.
+  expect_untouched("cancel_transposes", "(%x: f32[3,3]) { return \"y\"=transpose(trilu(transpose(%x))) }");
+  // Not the inverse: nothing gets fewer.
+  expect_untouched("cancel_transposes", R"((%x: f32[2,3,4]) {
+    return "y"=transpose(exp(transpose(%x){perm=[1,2,0]})){perm=[1,2,0]}
+  })");
+  // Somebody else reads between.
+  expect_untouched("cancel_transposes", R"((%x: f32[2,3]) {
+    %h = exp(transpose(%x))
+    return "y"=transpose(%h), "h"=%h
+  })");
+  // The other operand would need a transpose.
+  expect_untouched("cancel_transposes", R"((%x: f32[2,3], %z: f32[3,2]) {
+    return "y"=transpose(add(transpose(%x), %z))
+  })");
+  expect_untouched("cancel_transposes", R"((%x: f32[3,3], %z: f32[3]) {
+    return "y"=transpose(add(transpose(%x), %z))
+  })");
+  // Batches of matrices.
+  expect_untouched("cancel_transposes", R"((%x: f32[2,3,4], %z: f32[2,5,4]) {
+    return "y"=matmul(%x, transpose(%z){perm=[0,2,1]})
+  })");
+}
+
+}  // namespace
+}  // namespace isomer::testing
