@@ -1,8 +1,126 @@
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <set>
+
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/microkernel.h"
 #include "loop/intrinsic.h"
+#include "te/eval.h"
 
 namespace isomer::codegen {
 
-void Emitter::tile(const loop::StmtNode& n) { fail("no code for the intrinsic " + n.intrinsic->name); }
+using loop::StmtNode;
+using te::Expr;
+
+namespace {
+
+constexpr int64_t kMostPoints = 8192;  // of an enumeration
+
+}  // namespace
+
+// The values that an extent takes, when its variables can be run through; else all from 1 to `most`.
+std::set<int64_t> Emitter::values_of(const Expr& e, int64_t most) {
+  std::set<int64_t> out;
+  std::vector<int> variables;
+  loop::variables(e, variables);
+  int64_t points = 1;
+  std::vector<int64_t> extents;
+  for (const int v : variables) {
+    const loop::Range r = ranges_.range(Expr(te::Axis{v, "", Dim(0)}));
+    const int64_t n = r.low == 0 && r.high >= 0 && r.high < kMostPoints ? r.high + 1 : kMostPoints + 1;
+    extents.push_back(n);
+    points = points > kMostPoints ? points : points * n;
+  }
+  te::DoubleDomain domain;
+  te::Evaluator<te::DoubleDomain> evaluator(domain);
+  for (int64_t p = 0; p < points && points <= kMostPoints && !loop::has_read(e); ++p) {
+    std::vector<int64_t> at;
+    int64_t rest = p;
+    for (size_t i = 0; i < variables.size(); rest /= extents[i++]) {
+      const auto v = static_cast<size_t>(variables[i]);
+      if (at.size() <= v) at.resize(v + 1);
+      at[v] = rest % extents[i];
+    }
+    const auto value = evaluator.eval_int(e, at);
+    if (value && *value >= 1 && *value <= most) out.insert(*value);
+  }
+  if (out.empty())
+    for (int64_t i = 1; i <= most; ++i) out.insert(i);
+  return out;
+}
+
+void Emitter::tile(const StmtNode& n) {
+  const te::Program& meaning = n.intrinsic->meaning;
+  if (lanes_ > 1) {
+    fail("a tile stands in a vector loop");
+    return;
+  }
+  if (n.intrinsic->emit != loop::Emit::OuterProduct || n.operands.size() != 3 || n.extents.size() != 3) {
+    fail("there is no code for the intrinsic " + n.intrinsic->name);
+    return;
+  }
+  const DType dtype = meaning.stages[0].dtype;
+  for (const loop::TileOperand& o : n.operands)
+    if (places_[static_cast<size_t>(o.buffer)].dtype != dtype) {
+      fail("an operand of the tile " + n.intrinsic->name + " has another element type");
+      return;
+    }
+  memo_.emplace_back();
+  if (n.operands[1].strides[1] == 1 && n.operands[2].strides[1] == 1) {
+    tile_calls(n, dtype);
+  } else {
+    fail("the columns of the tile " + n.intrinsic->name + " are not contiguous");
+  }
+  memo_.pop_back();
+}
+
+// One call for each size that can occur, chosen by what the extents are at run time.
+void Emitter::tile_calls(const StmtNode& n, DType dtype) {
+  const te::Stage& stage = n.intrinsic->meaning.stages[0];
+  const int64_t most_rows = stage.axes[0].extent.value(), most_columns = stage.axes[1].extent.value();
+  llvm::Value* pointers[3];
+  for (size_t i = 0; i < 3; ++i) {
+    const Address at = address(n.operands[i].buffer, n.operands[i].indices);
+    pointers[i] = element(places_[static_cast<size_t>(n.operands[i].buffer)], at.offset.v);
+  }
+  llvm::Value* rows = value(n.extents[0]).v;
+  llvm::Value* columns = value(n.extents[1]).v;
+  llvm::Value* depth = value(n.extents[2]).v;
+  for (const int64_t r : values_of(n.extents[0], most_rows))
+    when(b_.CreateICmpEQ(rows, b_.getInt64(static_cast<uint64_t>(r))), [&] {
+      for (const int64_t c : values_of(n.extents[1], most_columns))
+        when(b_.CreateICmpEQ(columns, b_.getInt64(static_cast<uint64_t>(c))),
+             [&] { tile_body(n, dtype, pointers, r, c, depth); });
+    });
+}
+
+// Columns in whole vectors and one with a mask; where there are no masks, the rest is done column by column.
+void Emitter::tile_body(const StmtNode& n, DType dtype, llvm::Value* const* pointers, int64_t rows, int64_t columns,
+                        llvm::Value* depth) {
+  TileShape shape;
+  shape.dtype = dtype;
+  shape.rows = static_cast<int>(rows);
+  shape.a_row = n.operands[0].strides[0];
+  shape.a_depth = n.operands[0].strides[2];
+  shape.b_depth = n.operands[1].strides[2];
+  const int64_t lanes = target_.vector_bytes / static_cast<int64_t>(size_of(dtype));
+  llvm::Value* row_step = b_.getInt64(static_cast<uint64_t>(n.operands[2].strides[0]));
+  auto call = [&](int64_t from, int64_t width, int64_t vectors, bool masked, int64_t live) {
+    if (vectors == 0) return;
+    shape.lanes = static_cast<int>(width);
+    shape.vectors = static_cast<int>(vectors);
+    shape.masked = masked;
+    llvm::Type* type = numbers_.stored(dtype);
+    llvm::Value* b = b_.CreateConstGEP1_64(type, pointers[1], static_cast<uint64_t>(from));
+    llvm::Value* c = b_.CreateConstGEP1_64(type, pointers[2], static_cast<uint64_t>(from));
+    b_.CreateCall(outer_product(module_, target_, shape),
+                  {pointers[0], b, c, row_step, depth, b_.getInt64(static_cast<uint64_t>(live))});
+  };
+  const int64_t whole = columns / lanes, rest = columns % lanes;
+  if (rest != 0 && masks_are_cheap(dtype)) return call(0, lanes, whole + 1, true, rest);
+  call(0, lanes, whole, false, lanes);
+  call(whole * lanes, 1, rest, false, 1);
+}
 
 }  // namespace isomer::codegen

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -125,6 +126,10 @@ class Emitter {
 
   // Tiles (emit_tile.cc).
   void tile(const loop::StmtNode& n);
+  void tile_calls(const loop::StmtNode& n, DType dtype);
+  void tile_body(const loop::StmtNode& n, DType dtype, llvm::Value* const* pointers, int64_t rows, int64_t columns,
+                 llvm::Value* depth);
+  std::set<int64_t> values_of(const te::Expr& e, int64_t most);
 
   llvm::IRBuilderBase& b_;
   const Numbers& numbers_;

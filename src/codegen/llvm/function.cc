@@ -9,18 +9,6 @@ namespace {
 
 constexpr int64_t kAlignment = 64;  // of scratch and local buffers
 
-void set_attributes(llvm::Function& f, const loop::Target& target) {
-  f.setDoesNotThrow();
-  f.addFnAttr(llvm::Attribute::NoFree);
-  f.addFnAttr("target-cpu", target.cpu);
-  f.addFnAttr("target-features", feature_string(target));
-  f.addFnAttr("no-trapping-math", "true");
-  if (target.has("avx512f") && target.vector_bytes >= 64) {
-    f.addFnAttr("prefer-vector-width", "512");
-    f.addFnAttr("min-legal-vector-width", "512");
-  }
-}
-
 // The body takes each buffer as a parameter of its own: only there can it be said that they do not overlap.
 class Builder {
  public:
@@ -140,6 +128,18 @@ class Builder {
 };
 
 }  // namespace
+
+void set_attributes(llvm::Function& f, const loop::Target& target) {
+  f.setDoesNotThrow();
+  f.addFnAttr(llvm::Attribute::NoFree);
+  f.addFnAttr("target-cpu", target.cpu);
+  f.addFnAttr("target-features", feature_string(target));
+  f.addFnAttr("no-trapping-math", "true");
+  if (target.has("avx512f") && target.vector_bytes >= 64) {
+    f.addFnAttr("prefer-vector-width", "512");
+    f.addFnAttr("min-legal-vector-width", "512");
+  }
+}
 
 Expected<void> add_function(llvm::Module& module, const loop::Function& function, const loop::Target& target,
                             const Options& options) {

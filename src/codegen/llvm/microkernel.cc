@@ -1,0 +1,257 @@
+#include "codegen/llvm/microkernel.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/Module.h>
+
+#include "codegen/llvm/module.h"
+
+namespace isomer::codegen {
+namespace {
+
+using Values = std::vector<llvm::Value*>;
+
+class OuterProduct {
+ public:
+  OuterProduct(llvm::Module& module, const loop::Target& target, const TileShape& shape)
+      : module_(module), s_(shape), b_(module.getContext()), lane_splats_(target.arch == loop::Arch::AArch64) {
+    scalar_ = s_.dtype == DType::F64 ? b_.getDoubleTy() : b_.getFloatTy();
+    vector_ = s_.lanes > 1 ? llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(s_.lanes)) : scalar_;
+    group_ = static_cast<int>(16 / size_of(s_.dtype));
+  }
+
+  llvm::Function* run(const loop::Target& target) {
+    llvm::Type* p = llvm::PointerType::getUnqual(module_.getContext());
+    llvm::Type* i64 = b_.getInt64Ty();
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {p, p, p, i64, i64, i64}, false);
+    f_ = llvm::Function::Create(type, llvm::Function::InternalLinkage, s_.name(), module_);
+    set_attributes(*f_, target);
+    f_->addFnAttr(llvm::Attribute::NoInline);
+    for (unsigned i = 0; i < 3; ++i) {
+      f_->addParamAttr(i, llvm::Attribute::NoAlias);
+      f_->addParamAttr(i, llvm::Attribute::NoCapture);
+    }
+    b_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", f_));
+    if (s_.masked) mask_ = live_lanes();
+    for (int i = 0; i < s_.rows; ++i)
+      for (int j = 0; j < s_.vectors; ++j) sums_.push_back(load(vector_, c_place(i, j), masked(j)));
+    depth_loop();
+    for (int i = 0; i < s_.rows; ++i)
+      for (int j = 0; j < s_.vectors; ++j) store(sums_[at(i, j)], c_place(i, j), masked(j));
+    b_.CreateRetVoid();
+    return f_;
+  }
+
+ private:
+  size_t at(int i, int j) const { return static_cast<size_t>(i * s_.vectors + j); }
+  bool masked(int j) const { return s_.masked && j == s_.vectors - 1; }
+  llvm::Align align() const { return llvm::Align(size_of(s_.dtype)); }
+
+  llvm::Value* live_lanes() {
+    llvm::SmallVector<llvm::Constant*, 16> numbers;
+    for (int i = 0; i < s_.lanes; ++i) numbers.push_back(b_.getInt64(static_cast<uint64_t>(i)));
+    llvm::Value* live = b_.CreateVectorSplat(static_cast<unsigned>(s_.lanes), f_->getArg(5));
+    return b_.CreateICmpULT(llvm::ConstantVector::get(numbers), live);
+  }
+  llvm::Value* load(llvm::Type* type, llvm::Value* p, bool with_mask) {
+    if (!with_mask) return b_.CreateAlignedLoad(type, p, align());
+    return b_.CreateMaskedLoad(type, p, align(), mask_, llvm::Constant::getNullValue(type));
+  }
+  void store(llvm::Value* v, llvm::Value* p, bool with_mask) {
+    if (with_mask) {
+      b_.CreateMaskedStore(v, p, align(), mask_);
+    } else {
+      b_.CreateAlignedStore(v, p, align());
+    }
+  }
+  llvm::Value* step(llvm::Value* p, int64_t elements) {
+    return b_.CreateConstGEP1_64(scalar_, p, static_cast<uint64_t>(elements));
+  }
+  llvm::Value* c_place(int i, int j) {
+    llvm::Value* row = b_.CreateMul(f_->getArg(3), b_.getInt64(static_cast<uint64_t>(i)));
+    return step(b_.CreateGEP(scalar_, f_->getArg(2), row), int64_t{j} * s_.lanes);
+  }
+  llvm::Value* splat(llvm::Value* x) {
+    return s_.lanes > 1 ? b_.CreateVectorSplat(static_cast<unsigned>(s_.lanes), x) : x;
+  }
+  llvm::Value* splat_lane(llvm::Value* v, int lane) {
+    if (!v->getType()->isVectorTy()) return splat(v);
+    if (s_.lanes == 1) return b_.CreateExtractElement(v, static_cast<uint64_t>(lane));
+    return b_.CreateShuffleVector(v, llvm::SmallVector<int, 16>(static_cast<size_t>(s_.lanes), lane));
+  }
+  void multiply(int i, int j, llvm::Value* a, llvm::Value* b) {
+    llvm::Value*& sum = sums_[at(i, j)];
+    sum = b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector_}, {a, b, sum});
+  }
+
+  // A column of A as few values as possible: whole vectors where rows are neighbours and lanes can be splatted for
+  // nothing (AArch64), else one broadcast for each row.
+  Values load_a(llvm::Value* pa) {
+    Values out;
+    int i = 0;
+    if (lane_splats_ && s_.a_row == 1)
+      for (; i + group_ <= s_.rows; i += group_)
+        out.push_back(load(llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(group_)), step(pa, i), false));
+    for (; i < s_.rows; ++i) out.push_back(load(scalar_, step(pa, i * s_.a_row), false));
+    return out;
+  }
+  llvm::Value* a_of_row(const Values& a, int i) {
+    if (!lane_splats_ || s_.a_row != 1) return splat(a[static_cast<size_t>(i)]);
+    const int whole = s_.rows / group_ * group_;
+    if (i < whole) return splat_lane(a[static_cast<size_t>(i / group_)], i % group_);
+    return splat(a[static_cast<size_t>(whole / group_ + i - whole)]);
+  }
+  llvm::Value* load_b(llvm::Value* pb, int j) { return load(vector_, step(pb, int64_t{j} * s_.lanes), masked(j)); }
+
+  void depth_loop() {
+    // Four neighbours along k in one load, where that is how A lies and lanes can be splatted for nothing.
+    if (lane_splats_ && s_.a_depth == 1 && s_.a_row != 1) {
+      grouped_loop();
+    } else if (lane_splats_ && s_.rows * s_.vectors >= 16) {
+      pipelined_loop();
+    } else {
+      plain_loop(f_->getArg(0), f_->getArg(1), f_->getArg(4));
+    }
+  }
+
+  // A loop over `count` iterations, if any; `body` gets the pointers of the iteration and moves the sums on.
+  template <class Body>
+  std::pair<llvm::Value*, llvm::Value*> loop(llvm::Value* pa, llvm::Value* pb, llvm::Value* count, int64_t depth,
+                                             Values& carried, Body body) {
+    llvm::LLVMContext& context = module_.getContext();
+    auto* inside = llvm::BasicBlock::Create(context, "depth", f_);
+    auto* done = llvm::BasicBlock::Create(context, "done", f_);
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    b_.CreateCondBr(b_.CreateICmpSGT(count, b_.getInt64(0)), inside, done);
+    b_.SetInsertPoint(inside);
+    auto* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+    Values starts = carried;
+    starts.push_back(pa);
+    starts.push_back(pb);
+    std::vector<llvm::PHINode*> phis;
+    for (llvm::Value* v : starts) phis.push_back(b_.CreatePHI(v->getType(), 2));
+    for (size_t n = 0; n < carried.size(); ++n) carried[n] = phis[n];
+    llvm::Value *qa = phis[carried.size()], *qb = phis[carried.size() + 1];
+    body(qa, qb);
+    Values ends = carried;
+    ends.push_back(step(qa, depth * s_.a_depth));
+    ends.push_back(step(qb, depth * s_.b_depth));
+    llvm::Value* left = b_.CreateSub(i, b_.getInt64(1));
+    i->addIncoming(count, before);
+    i->addIncoming(left, b_.GetInsertBlock());
+    llvm::BasicBlock* last = b_.GetInsertBlock();
+    b_.CreateCondBr(b_.CreateICmpEQ(left, b_.getInt64(0)), done, inside);
+    b_.SetInsertPoint(done);
+    Values results;
+    for (size_t n = 0; n < starts.size(); ++n) {
+      phis[n]->addIncoming(starts[n], before);
+      phis[n]->addIncoming(ends[n], last);
+      auto* result = b_.CreatePHI(starts[n]->getType(), 2);
+      result->addIncoming(starts[n], before);
+      result->addIncoming(ends[n], last);
+      results.push_back(result);
+    }
+    for (size_t n = 0; n < carried.size(); ++n) carried[n] = results[n];
+    return {results[carried.size()], results[carried.size() + 1]};
+  }
+
+  void plain_loop(llvm::Value* pa, llvm::Value* pb, llvm::Value* count) {
+    loop(pa, pb, count, 1, sums_, [&](llvm::Value* qa, llvm::Value* qb) {
+      Values b;
+      for (int j = 0; j < s_.vectors; ++j) b.push_back(load_b(qb, j));
+      const Values a = load_a(qa);
+      for (int i = 0; i < s_.rows; ++i) {
+        llvm::Value* x = a_of_row(a, i);
+        for (int j = 0; j < s_.vectors; ++j) multiply(i, j, x, b[static_cast<size_t>(j)]);
+      }
+    });
+  }
+
+  // The operands of one k are loaded between the products of the one before it; in-order dispatch of four instructions
+  // then never waits for loads that stand together. The last k is done apart, so that nothing behind the end is read.
+  void pipelined_loop() {
+    llvm::LLVMContext& context = module_.getContext();
+    auto* some = llvm::BasicBlock::Create(context, "some", f_);
+    auto* join = llvm::BasicBlock::Create(context, "join", f_);
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    const Values old = sums_;
+    b_.CreateCondBr(b_.CreateICmpSGT(f_->getArg(4), b_.getInt64(0)), some, join);
+    b_.SetInsertPoint(some);
+    Values operands = load_a(f_->getArg(0));
+    const size_t a_count = operands.size();
+    for (int j = 0; j < s_.vectors; ++j) operands.push_back(load_b(f_->getArg(1), j));
+    Values carried = sums_;
+    carried.insert(carried.end(), operands.begin(), operands.end());
+    auto products = [&](llvm::Value* qa, llvm::Value* qb) {
+      sums_.assign(carried.begin(), carried.begin() + static_cast<long>(sums_.size()));
+      const Values a(carried.begin() + static_cast<long>(sums_.size()),
+                     carried.begin() + static_cast<long>(sums_.size() + a_count));
+      for (int j = 0; j < s_.vectors; ++j) {
+        llvm::Value*& b = carried[sums_.size() + a_count + static_cast<size_t>(j)];
+        for (int i = 0; i < s_.rows; ++i) multiply(i, j, a_of_row(a, i), b);
+        if (qb) b = load_b(step(qb, s_.b_depth), j);
+      }
+      if (qa)
+        std::copy_n(load_a(step(qa, s_.a_depth)).begin(), a_count, carried.begin() + static_cast<long>(sums_.size()));
+      std::copy(sums_.begin(), sums_.end(), carried.begin());
+    };
+    loop(f_->getArg(0), f_->getArg(1), b_.CreateSub(f_->getArg(4), b_.getInt64(1)), 1, carried, products);
+    products(nullptr, nullptr);
+    llvm::BasicBlock* last = b_.GetInsertBlock();
+    b_.CreateBr(join);
+    b_.SetInsertPoint(join);
+    for (size_t n = 0; n < sums_.size(); ++n) {
+      auto* phi = b_.CreatePHI(vector_, 2);
+      phi->addIncoming(old[n], before);
+      phi->addIncoming(sums_[n], last);
+      sums_[n] = phi;
+    }
+  }
+
+  void grouped_loop() {
+    llvm::Value* groups = b_.CreateSDiv(f_->getArg(4), b_.getInt64(static_cast<uint64_t>(group_)));
+    llvm::Type* type = llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(group_));
+    const auto [pa, pb] =
+        loop(f_->getArg(0), f_->getArg(1), groups, group_, sums_, [&](llvm::Value* qa, llvm::Value* qb) {
+          Values a;
+          for (int i = 0; i < s_.rows; ++i) a.push_back(load(type, step(qa, i * s_.a_row), false));
+          for (int k = 0; k < group_; ++k) {
+            Values b;
+            for (int j = 0; j < s_.vectors; ++j) b.push_back(load_b(step(qb, k * s_.b_depth), j));
+            for (int i = 0; i < s_.rows; ++i) {
+              llvm::Value* x = splat_lane(a[static_cast<size_t>(i)], k);
+              for (int j = 0; j < s_.vectors; ++j) multiply(i, j, x, b[static_cast<size_t>(j)]);
+            }
+          }
+        });
+    plain_loop(pa, pb, b_.CreateSRem(f_->getArg(4), b_.getInt64(static_cast<uint64_t>(group_))));
+  }
+
+  llvm::Module& module_;
+  const TileShape s_;
+  llvm::IRBuilder<> b_;
+  const bool lane_splats_;
+  llvm::Type* scalar_;
+  llvm::Type* vector_;
+  int group_;
+  llvm::Function* f_ = nullptr;
+  llvm::Value* mask_ = nullptr;
+  Values sums_;
+};
+
+}  // namespace
+
+std::string TileShape::name() const {
+  std::string s = "iso.tile." + std::to_string(rows) + "x" + std::to_string(vectors) + "x" + std::to_string(lanes);
+  s += masked ? "m." : ".";
+  s += std::string(isomer::name(dtype));
+  for (const int64_t n : {a_row, a_depth, b_depth}) s += "." + std::to_string(n);
+  return s;
+}
+
+llvm::Function* outer_product(llvm::Module& module, const loop::Target& target, const TileShape& shape) {
+  if (llvm::Function* f = module.getFunction(shape.name())) return f;
+  return OuterProduct(module, target, shape).run(target);
+}
+
+}  // namespace isomer::codegen

@@ -1,0 +1,63 @@
+#include "loop/intrinsics.h"
+
+#include <fmt/format.h>
+
+namespace isomer::loop {
+namespace {
+
+struct Record {
+  Arch arch;
+  const char* needs;
+  int rows, columns;
+  DType dtype;
+};
+
+// Best first for each feature; a target takes those of its widest feature only. With AVX-512 all of these reach the peak
+// on panels in the first cache (bench/microkernel.cc); 14 rows also divide the sizes that convolutions have.
+constexpr Record kOuterProducts[] = {
+    {Arch::X86_64, "avx512f", 14, 32, DType::F32}, {Arch::X86_64, "avx512f", 12, 32, DType::F32},
+    {Arch::X86_64, "avx512f", 8, 48, DType::F32},  {Arch::X86_64, "avx512f", 6, 64, DType::F32},
+    {Arch::X86_64, "avx512f", 24, 16, DType::F32}, {Arch::X86_64, "avx512f", 14, 16, DType::F64},
+    {Arch::X86_64, "avx2", 6, 16, DType::F32},     {Arch::X86_64, "avx2", 4, 24, DType::F32},
+    {Arch::X86_64, "avx2", 6, 8, DType::F64},      {Arch::AArch64, "neon", 8, 12, DType::F32},
+    {Arch::AArch64, "neon", 8, 8, DType::F32},     {Arch::AArch64, "neon", 5, 16, DType::F32},
+    {Arch::AArch64, "neon", 4, 20, DType::F32},    {Arch::AArch64, "neon", 8, 6, DType::F64},
+};
+
+}  // namespace
+
+IntrinsicPtr outer_product(int rows, int columns, DType dtype, std::string needs) {
+  Intrinsic i;
+  i.name = fmt::format("fma_{}x{}_{}", rows, columns, isomer::name(dtype));
+  i.emit = Emit::OuterProduct;
+  te::Builder b;
+  const Dim depth = Dim::symbol("k");
+  const te::Handle x = b.input("A", dtype, {rows, depth}), y = b.input("B", dtype, {depth, columns});
+  const te::Axis m = b.axis("m", rows), n = b.axis("n", columns), k = b.axis("k", depth);
+  i.meaning = b.finish({b.stage("C", dtype, {m, n}, te::sum({k}, x(m, k) * y(k, n)))});
+  i.tail = {true, true, true};
+  i.needs = std::move(needs);
+  return std::make_shared<const Intrinsic>(std::move(i));
+}
+
+std::vector<IntrinsicPtr> intrinsics_for(const Target& target, DType dtype) {
+  std::vector<IntrinsicPtr> out;
+  std::string_view feature;
+  for (const Record& r : kOuterProducts) {
+    if (r.arch != target.arch || r.dtype != dtype || !target.has(r.needs)) continue;
+    if (!feature.empty() && feature != r.needs) break;
+    feature = r.needs;
+    out.push_back(outer_product(r.rows, r.columns, r.dtype, r.needs));
+  }
+  return out;
+}
+
+std::optional<IntrinsicPtr> find_intrinsic(std::string_view name) {
+  for (const Record& r : kOuterProducts) {
+    IntrinsicPtr i = outer_product(r.rows, r.columns, r.dtype, r.needs);
+    if (i->name == name) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace isomer::loop

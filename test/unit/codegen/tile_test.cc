@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "loop/intrinsics.h"
+#include "test/run_kernel.h"
+
+namespace isomer::codegen {
+namespace {
+
+using loop::LoopKind;
+using loop::Stmt;
+using te::Expr;
+
+Tensor random_tensor(Random& random, DType type, std::vector<int64_t> dims) {
+  Tensor t(type, std::move(dims));
+  for (int64_t i = 0; i < t.size(); ++i) t.set_real(i, static_cast<double>(random.between(-8, 8)));
+  return t;
+}
+
+// C[M,N] += A[M,K] * B[K,N] cut into tiles with tails in both directions; A as it is or as panels of k by rows.
+struct Product {
+  int64_t m, n, k;
+  bool panels;
+};
+
+loop::Function product(const loop::IntrinsicPtr& tile, DType dtype, const Product& p) {
+  const int64_t rows = *tile->meaning.stages[0].axes[0].extent.constant();
+  const int64_t columns = *tile->meaning.stages[0].axes[1].extent.constant();
+  const int64_t row_tiles = (p.m + rows - 1) / rows, column_tiles = (p.n + columns - 1) / columns;
+  loop::Function f;
+  f.name = "product";
+  const std::vector<int64_t> a_dims =
+      p.panels ? std::vector<int64_t>{row_tiles, p.k, rows} : std::vector<int64_t>{p.m, p.k};
+  f.buffers = {argument("A", dtype, a_dims), argument("B", dtype, {p.k, p.n}), argument("C", dtype, {p.m, p.n}, true)};
+  f.arguments = 3;
+  const Expr i(te::Axis{0, "i", Dim(0)}), j(te::Axis{1, "j", Dim(0)}), zero(0);
+  const Expr r0 = i * Expr(rows), c0 = j * Expr(columns);
+  loop::TileOperand a =
+      p.panels ? loop::TileOperand{0, {i, zero, zero}, {1, 0, rows}} : loop::TileOperand{0, {r0, zero}, {p.k, 0, 1}};
+  const Stmt body =
+      Stmt::tile(tile, {a, {1, {zero, c0}, {0, 1, p.n}}, {2, {r0, c0}, {p.n, 1, 0}}},
+                 {te::min(Expr(rows), Expr(p.m) - r0), te::min(Expr(columns), Expr(p.n) - c0), Expr(p.k)});
+  f.body = Stmt::loop(0, "i", Expr(row_tiles), LoopKind::Parallel,
+                      Stmt::loop(1, "j", Expr(column_tiles), LoopKind::Serial, body));
+  return f;
+}
+
+void check(const loop::Target& target, const loop::IntrinsicPtr& tile, DType dtype, const Product& p) {
+  Random random(static_cast<uint64_t>(p.m * 31 + p.n * 7 + p.k));
+  const loop::Function f = product(tile, dtype, p);
+  EXPECT_TRUE(loop::verify(f).ok()) << loop::verify(f).error().to_string();
+  const Tensor a = random_tensor(random, dtype, f.buffers[0].dims), b = random_tensor(random, dtype, {p.k, p.n});
+  const Tensor c = random_tensor(random, dtype, {p.m, p.n});
+  const KernelRun run = run_kernel(f, {a, b, c}, {}, target);
+  ASSERT_EQ(run.status, 0);
+  const int64_t rows = *tile->meaning.stages[0].axes[0].extent.constant();
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j) {
+      double want = c.real(i * p.n + j);
+      for (int64_t k = 0; k < p.k; ++k)
+        want += a.real(p.panels ? (i / rows * p.k + k) * rows + i % rows : i * p.k + k) * b.real(k * p.n + j);
+      ASSERT_EQ(run.arguments[2].real(i * p.n + j), want) << tile->name << " at " << i << ", " << j;
+    }
+}
+
+void check_target(const loop::Target& target) {
+  for (const DType dtype : {DType::F32, DType::F64}) {
+    const auto tiles = loop::intrinsics_for(target, dtype);
+    EXPECT_FALSE(tiles.empty());
+    for (const loop::IntrinsicPtr& tile : tiles) {
+      EXPECT_EQ((*loop::find_intrinsic(tile->name))->name, tile->name);
+      for (const bool panels : {false, true})
+        for (const Product& p : {Product{31, 70, 19, panels}, Product{1, 5, 3, panels}, Product{24, 96, 1, panels}})
+          check(target, tile, dtype, p);
+    }
+  }
+}
+
+TEST(Tile, ProductsWithTails) {
+  auto host = host_target();
+  ASSERT_TRUE(host.ok());
+  check_target(*host);
+}
+
+TEST(Tile, ProductsWithTailsOnNarrowerVectors) {
+  auto host = host_target();
+  ASSERT_TRUE(host.ok());
+  if (host->arch != loop::Arch::X86_64 || !host->has("avx2") || !host->has("fma")) GTEST_SKIP() << "no AVX2 here";
+  check_target(*loop::parse_target("x86-64-v3"));
+}
+
+TEST(Tile, NamesThatDoNotExist) { EXPECT_FALSE(loop::find_intrinsic("fma_1x1_f32").has_value()); }
+
+}  // namespace
+}  // namespace isomer::codegen
