@@ -43,6 +43,12 @@ const std::vector<Command>& commands() {
        "  isomer ops\n"
        "  isomer ops conv\n",
        declare_ops},
+      {"passes", "List the graph passes, or run some on a model",
+       "  isomer passes list\n"
+       "  isomer passes run zoo:resnet50 --time\n"
+       "  isomer passes run model.onnx --passes fold_constants,dead_code -o smaller.onnx\n"
+       "  isomer passes run model.onnx --bisect\n",
+       declare_passes},
       {"completion", "Print a completion script for bash, zsh or fish", "  source <(isomer completion bash)\n",
        declare_completion},
   };
