@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "rewrite/side_builder.h"
+
 namespace isomer::rewrite {
 namespace {
 
@@ -26,131 +28,42 @@ DimValues dim_values(const Rule& rule, const Bindings& b) {
   return v;
 }
 
-// Builds one side of a rule.
-class SideBuilder {
- public:
-  SideBuilder(const Rule& rule, const Bindings& b, const ir::OpTable& table)
-      : rule_(rule), bindings_(b), values_(dim_values(rule, b)), builder_(table, rule.name) {}
+// What SideBuilder puts into a GraphBuilder.
+struct BuilderSink {
+  ir::GraphBuilder& builder;
 
-  Expected<ir::Graph> build(const Side& side) && {
-    for (const Input& i : rule_.inputs) {
-      ISOMER_TRY(const ir::Value v,
-                 builder_.input(i.name, Type{dtype(i.type), Shape(*evaluate(i.shape, values_)), nullptr}));
-      inputs_.push_back(v);
-    }
-    for (const Call& c : side.calls) ISOMER_CHECK_OK(call(c));
-    for (size_t k = 0; k < side.outputs.size(); ++k) {
-      const Operand& o = side.outputs[k];
-      builder_.output(fmt::format("y{}", k), o.kind == Operand::Kind::Input ? inputs_[o.id] : results_[o.id][o.index]);
-    }
-    return std::move(builder_).finish();
-  }
-
- private:
-  DType dtype(const ElementType& e) const {
-    if (e.fixed) return *e.fixed;
-    const TypeVariable& t = rule_.types[e.variable];
-    if (const auto it = bindings_.types.find(t.name); it != bindings_.types.end()) return it->second;
-    if (t.types.contains(DType::F32)) return DType::F32;
-    for (const DType d : kAllDTypes)
-      if (t.types.contains(d)) return d;
-    return DType::F32;
-  }
-
-  // The element type of a number: that of an operand it shares a type variable with, else of the first one.
-  DType number_type(const Call& c, size_t place, const std::vector<ir::Value>& operands) const {
-    const auto def = [&](size_t i) -> const ir::InputDef& {
-      return c.op->inputs[std::min(i, c.op->inputs.size() - 1)];
-    };
-    std::optional<DType> first;
-    for (size_t i = 0; i < operands.size(); ++i) {
-      if (i == place || operands[i].is_none()) continue;
-      const DType t = builder_.type(operands[i]).dtype;
-      if (def(i).var == def(place).var) return t;
-      if (!first) first = t;
-    }
-    if (first && def(place).types.contains(*first)) return *first;
-    for (const DType t : {DType::F32, DType::I64, DType::Bool})
-      if (def(place).types.contains(t)) return t;
-    return DType::F32;
-  }
-
-  Expected<ir::AttrValue> attribute(const Call& c, const std::string& name, const AttrTerm& term) const {
-    if (const auto* v = std::get_if<ir::AttrValue>(&term)) return *v;
-    if (const auto* e = std::get_if<ElementType>(&term)) return ir::AttrValue(dtype(*e));
-    if (const auto* n = std::get_if<TypedNumber>(&term))
-      return ir::AttrValue(Tensor::of<double>(dtype(n->type), {1}, {n->value}));
-    if (const auto* r = std::get_if<AttrRef>(&term)) {
-      const auto it = bindings_.attributes.find(rule_.attributes[r->variable].name);
-      if (it != bindings_.attributes.end()) return it->second;
-      return Diagnostic("E-rule-unbound", fmt::format("?{} has no value", rule_.attributes[r->variable].name));
-    }
-    const auto* single = std::get_if<Size>(&term);
-    const SizeList list = single ? SizeList{{SizeItem::Kind::One, *single, {}, 0}} : std::get<SizeList>(term);
-    const auto dims = evaluate(list, values_);
+  DType dtype(ir::Value v) const { return builder.type(v).dtype; }
+  ir::Value constant(Tensor t) { return builder.constant(std::move(t)); }
+  Expected<ir::Value> sizes(std::vector<Dim> dims) {
     std::vector<int64_t> numbers;
-    for (size_t i = 0; dims && i < dims->size(); ++i) {
-      if (!(*dims)[i].is_const())
-        return Diagnostic("E-rule-open", fmt::format("attribute {} of {} is {}, which has no number here", name,
-                                                     c.op->name, (*dims)[i].to_string()));
-      numbers.push_back((*dims)[i].value());
+    for (const Dim& d : dims) {
+      if (!d.is_const()) return Diagnostic("E-rule-open", fmt::format("size {} has no number here", d.to_string()));
+      numbers.push_back(d.value());
     }
-    if (!dims) return Diagnostic("E-rule-open", fmt::format("attribute {} of {} is not known", name, c.op->name));
-    return single ? ir::AttrValue(numbers[0]) : ir::AttrValue(std::move(numbers));
+    return builder.constant(Tensor::ints(numbers));
   }
-
-  Expected<ir::Value> sizes(const SizeList& list) {
-    const auto dims = evaluate(list, values_);
-    std::vector<int64_t> numbers;
-    for (size_t i = 0; dims && i < dims->size(); ++i) {
-      if (!(*dims)[i].is_const())
-        return Diagnostic("E-rule-open", fmt::format("size {} has no number here", (*dims)[i].to_string()));
-      numbers.push_back((*dims)[i].value());
-    }
-    if (!dims) return Diagnostic("E-rule-open", "a list of sizes is not known");
-    return builder_.constant(Tensor::ints(numbers));
+  Expected<std::vector<ir::Value>> add(const ir::OpDef& op, std::vector<ir::Value> inputs, ir::Attrs attrs,
+                                       size_t outputs) {
+    return builder.add(op, std::move(inputs), std::move(attrs), {}, outputs);
   }
-
-  Expected<void> call(const Call& c) {
-    std::vector<ir::Value> operands(c.inputs.size());
-    for (size_t i = 0; i < c.inputs.size(); ++i) {
-      const Operand& o = c.inputs[i];
-      if (o.kind == Operand::Kind::Input) operands[i] = inputs_[o.id];
-      if (o.kind == Operand::Kind::Result) operands[i] = results_[o.id][o.index];
-      if (o.kind == Operand::Kind::Sizes) {
-        ISOMER_TRY(operands[i], sizes(o.sizes));
-      }
-    }
-    for (size_t i = 0; i < c.inputs.size(); ++i) {
-      const Operand& o = c.inputs[i];
-      double number = o.number;
-      if (o.kind == Operand::Kind::Real) {
-        const auto it = bindings_.attributes.find(rule_.attributes[o.id].name);
-        const double* real = it == bindings_.attributes.end() ? nullptr : std::get_if<double>(&it->second);
-        if (!real) return Diagnostic("E-rule-unbound", fmt::format("?{} has no value", rule_.attributes[o.id].name));
-        number = *real;
-      }
-      if (o.kind == Operand::Kind::Number || o.kind == Operand::Kind::Real)
-        operands[i] = builder_.constant(Tensor::scalar(number_type(c, i, operands), number));
-    }
-    ir::Attrs attrs;
-    for (const auto& [name, term] : c.attrs) {
-      ISOMER_TRY(ir::AttrValue v, attribute(c, name, term));
-      attrs.set(name, std::move(v));
-    }
-    auto results = builder_.add(*c.op, std::move(operands), std::move(attrs), {}, c.outputs);
-    if (!results.ok()) return std::move(results).error().at(c.where);
-    results_.push_back(*std::move(results));
-    return {};
-  }
-
-  const Rule& rule_;
-  const Bindings& bindings_;
-  DimValues values_;
-  ir::GraphBuilder builder_;
-  std::vector<ir::Value> inputs_;
-  std::vector<std::vector<ir::Value>> results_;
 };
+
+Terms make_terms(const Rule& rule, const Bindings& b) {
+  Terms terms;
+  terms.sizes = dim_values(rule, b);
+  for (const TypeVariable& t : rule.types) {
+    DType chosen = DType::F32;
+    for (const DType d : kAllDTypes)
+      if (!t.types.contains(chosen) && t.types.contains(d)) chosen = d;
+    const auto it = b.types.find(t.name);
+    terms.types.push_back(it == b.types.end() ? chosen : it->second);
+  }
+  for (const AttrVariable& a : rule.attributes) {
+    const auto it = b.attributes.find(a.name);
+    terms.attributes.push_back(it == b.attributes.end() ? std::nullopt : std::optional(it->second));
+  }
+  return terms;
+}
 
 std::vector<Fact> facts(const Rule& rule, const Bindings& b) {
   const DimValues v = dim_values(rule, b);
@@ -224,7 +137,18 @@ std::vector<Bindings> cases(const Rule& rule) {
 
 Expected<ir::Graph> instantiate_side(const Rule& rule, const Side& side, const Bindings& bindings,
                                      const ir::OpTable& table) {
-  return SideBuilder(rule, bindings, table).build(side);
+  ir::GraphBuilder builder(table, rule.name);
+  const Terms terms = make_terms(rule, bindings);
+  std::vector<ir::Value> inputs;
+  for (const Input& i : rule.inputs) {
+    auto dims = evaluate(i.shape, terms.sizes);
+    ISOMER_TRY(const ir::Value v, builder.input(i.name, Type{terms.dtype(i.type), Shape(*std::move(dims)), nullptr}));
+    inputs.push_back(v);
+  }
+  BuilderSink sink{builder};
+  ISOMER_TRY(const std::vector<ir::Value> outputs, SideBuilder<BuilderSink>(rule, terms, sink, inputs).build(side));
+  for (size_t k = 0; k < outputs.size(); ++k) builder.output(fmt::format("y{}", k), outputs[k]);
+  return std::move(builder).finish();
 }
 
 Expected<Instance> instantiate(const Rule& rule, const Bindings& bindings, const ir::OpTable& table) {

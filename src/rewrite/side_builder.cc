@@ -1,0 +1,40 @@
+#include "rewrite/side_builder.h"
+
+namespace isomer::rewrite {
+
+DType number_type(const ir::OpDef& op, size_t place, std::span<const std::optional<DType>> types) {
+  const auto def = [&](size_t i) -> const ir::InputDef& { return op.inputs[std::min(i, op.inputs.size() - 1)]; };
+  std::optional<DType> first;
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (i == place || !types[i]) continue;
+    if (def(i).var == def(place).var) return *types[i];
+    if (!first) first = types[i];
+  }
+  if (first && def(place).types.contains(*first)) return *first;
+  for (const DType t : {DType::F32, DType::I64, DType::Bool})
+    if (def(place).types.contains(t)) return t;
+  return DType::F32;
+}
+
+Expected<std::optional<ir::AttrValue>> evaluate_attribute(const Rule& rule, const AttrTerm& term, const Terms& terms) {
+  using Result = std::optional<ir::AttrValue>;
+  if (const auto* v = std::get_if<ir::AttrValue>(&term)) return Result(*v);
+  if (const auto* e = std::get_if<ElementType>(&term)) return Result(ir::AttrValue(terms.dtype(*e)));
+  if (const auto* n = std::get_if<TypedNumber>(&term))
+    return Result(ir::AttrValue(Tensor::of<double>(terms.dtype(n->type), {1}, {n->value})));
+  if (const auto* r = std::get_if<AttrRef>(&term)) return terms.attributes[r->variable];
+  const auto* single = std::get_if<Size>(&term);
+  const SizeList list = single ? SizeList{{SizeItem::Kind::One, *single, {}, 0}} : std::get<SizeList>(term);
+  const auto dims = evaluate(list, terms.sizes);
+  if (!dims) return Diagnostic("E-rule-open", "an attribute is a list of no known length");
+  std::vector<int64_t> numbers;
+  for (const Dim& d : *dims) {
+    if (!d.is_const())
+      return Diagnostic("E-rule-open", fmt::format("rule {}: an attribute is {}, which has no number here",
+                                                   isomer::quoted(rule.name), d.to_string()));
+    numbers.push_back(d.value());
+  }
+  return Result(single ? ir::AttrValue(numbers[0]) : ir::AttrValue(std::move(numbers)));
+}
+
+}  // namespace isomer::rewrite
