@@ -1,0 +1,287 @@
+#include "compile/group.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "te/substitute.h"
+
+namespace isomer::compile {
+
+using te::Expr;
+using te::Kind;
+
+namespace {
+
+constexpr int64_t kLargestRow = 1 << 16;  // elements of a value inside a row: what stays in a near cache
+
+bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+
+const te::Axis* axis_of(const ModelStage& s, int id) {
+  for (const te::Axis& a : s.axes)
+    if (a.id == id) return &a;
+  return nullptr;
+}
+
+// When every read of `value` in the stage is at the same place, one variable of the stage's axes per dim above 1, each
+// axis once: the axis ids by dim of the value (-1 where the dim is 1).
+std::optional<std::vector<int>> permuted_read(const ModelStage& s, int value, const StageGraph& g) {
+  const std::vector<Expr> reads = reads_of(s.body, value);
+  if (reads.size() != 1) return std::nullopt;
+  const StageValue& v = g.values[static_cast<size_t>(value)];
+  if (v.elements() != g.values[static_cast<size_t>(s.value)].elements()) return std::nullopt;
+  std::vector<int> axes;
+  for (size_t i = 0; i < v.dims.size(); ++i) {
+    if (v.dims[i] == 1) {
+      axes.push_back(-1);
+      continue;
+    }
+    const auto id = plain_var(reads[0]->args[i]);
+    if (!id || contains(axes, *id) || !axis_of(s, *id)) return std::nullopt;
+    axes.push_back(*id);
+  }
+  return axes;
+}
+
+class Grouper {
+ public:
+  explicit Grouper(const StageGraph& g) : g_(g), readers_(g.readers()), group_(g.stages.size(), -1) {
+    for (const ModelStage& s : g.stages) reads_.push_back(values_read(s.body));
+  }
+
+  std::vector<Group> run() {
+    for (size_t s = 0; s < g_.stages.size(); ++s)
+      if (auto c = contraction(g_.stages[s])) contract(s, *std::move(c));
+    for (size_t s = 0; s < g_.stages.size(); ++s)
+      if (group_[s] < 0 && g_.stages[s].view_of < 0 && g_.stages[s].is_reduction()) grow(s);
+    for (size_t s = 0; s < g_.stages.size(); ++s)
+      if (group_[s] < 0 && g_.stages[s].view_of < 0) open(s);
+    return ordered();
+  }
+
+ private:
+  const ModelStage& stage(int s) const { return g_.stages[static_cast<size_t>(s)]; }
+  const std::vector<int>& reads(int s) const { return reads_[static_cast<size_t>(s)]; }
+  int maker(int value) const { return g_.values[static_cast<size_t>(value)].stage; }
+
+  // Through views: the stage whose memory a value is.
+  int source(int value) const {
+    int s = maker(value);
+    while (s >= 0 && stage(s).view_of >= 0) s = maker(stage(s).view_of);
+    return s;
+  }
+
+  Group& open(size_t s) {
+    Group group;
+    group.stages = {static_cast<int>(s)};
+    std::vector<int> all;
+    for (const te::Axis& a : g_.stages[s].axes)
+      if (a.extent.value() > 1) all.push_back(a.id);
+    group.rows = {all};
+    group_[s] = static_cast<int>(groups_.size());
+    groups_.push_back(std::move(group));
+    return groups_.back();
+  }
+
+  void contract(size_t s, Contraction c) {
+    Group& group = open(s);
+    group.contraction = std::move(c);
+    const int value = g_.stages[s].value;
+    const auto& users = readers_[static_cast<size_t>(value)];
+    if (users.size() != 1 || contains(g_.outputs, value)) return;
+    const int user = users[0];
+    const ModelStage& e = stage(user);
+    if (e.is_reduction() || e.view_of >= 0 || group_[static_cast<size_t>(user)] >= 0) return;
+    const auto axes = permuted_read(e, value, g_);
+    if (!axes) return;
+    std::vector<int> rows;
+    for (const int a : *axes)
+      if (a >= 0) rows.push_back(a);
+    group.stages.push_back(user);
+    group.rows.push_back(std::move(rows));
+    group_[static_cast<size_t>(user)] = group_[s];
+  }
+
+  // The axes of `s` that run with the rows of `group` when s reads its values: each read of a member's value has the
+  // member's row axes at plain variables of s. Nothing when a read leaves the row.
+  std::optional<std::vector<int>> rows_as_reader(const Group& group, int s) const {
+    std::optional<std::vector<int>> rows;
+    for (size_t i = 0; i < group.stages.size(); ++i) {
+      const ModelStage& member = stage(group.stages[i]);
+      for (const Expr& read : reads_of(stage(s).body, member.value)) {
+        std::vector<int> here;
+        for (const int row : group.rows[i]) {
+          const auto dim = static_cast<size_t>(
+              std::find_if(member.axes.begin(), member.axes.end(), [&](const te::Axis& a) { return a.id == row; }) -
+              member.axes.begin());
+          const auto id = plain_var(read->args[dim]);
+          if (!id || !axis_of(stage(s), *id)) return std::nullopt;
+          here.push_back(*id);
+        }
+        std::vector<int> distinct = here;
+        std::sort(distinct.begin(), distinct.end());
+        if (std::adjacent_find(distinct.begin(), distinct.end()) != distinct.end()) return std::nullopt;
+        if (rows && *rows != here) return std::nullopt;
+        rows = here;
+      }
+    }
+    return rows;
+  }
+
+  // The same for a stage whose value members read.
+  std::optional<std::vector<int>> rows_as_maker(const Group& group, int s) const {
+    std::optional<std::vector<int>> rows;
+    const ModelStage& p = stage(s);
+    for (size_t i = 0; i < group.stages.size(); ++i) {
+      const ModelStage& member = stage(group.stages[i]);
+      for (const Expr& read : reads_of(member.body, p.value)) {
+        std::vector<int> here;
+        for (const int row : group.rows[i]) {
+          int found = -1;
+          for (size_t d = 0; d < read->args.size(); ++d)
+            if (plain_var(read->args[d]) == row) found = p.axes[d].id;
+          if (found < 0) return std::nullopt;
+          here.push_back(found);
+        }
+        if (rows && *rows != here) return std::nullopt;
+        rows = here;
+      }
+    }
+    return rows;
+  }
+
+  int64_t inside(int s, const std::vector<int>& rows) const {
+    int64_t n = 1;
+    for (const te::Axis& a : stage(s).axes)
+      if (!contains(rows, a.id)) n *= a.extent.value();
+    return n;
+  }
+
+  void grow(size_t seed) {
+    open(seed);
+    const int id = group_[seed];
+    for (bool changed = true; changed;) {
+      changed = false;
+      const std::vector<int> members = groups_[static_cast<size_t>(id)].stages;
+      for (const int m : members) {
+        for (const int v : reads(m)) changed = join(id, maker(v), false) || changed;
+        for (const int r : readers_[static_cast<size_t>(stage(m).value)]) changed = join(id, r, true) || changed;
+      }
+    }
+  }
+
+  bool join(int id, int s, bool reader) {
+    if (s < 0 || group_[static_cast<size_t>(s)] >= 0 || stage(s).view_of >= 0) return false;
+    Group& group = groups_[static_cast<size_t>(id)];
+    if (!reader && stage(s).is_reduction()) return false;
+    const auto as_reader = rows_as_reader(group, s);
+    const auto as_maker = rows_as_maker(group, s);
+    if ((reader && !as_reader) || (!reader && !as_maker)) return false;
+    if (as_reader && as_maker && *as_reader != *as_maker) return false;
+    // A stage that both makes and reads values of the group, one of them through a refused read, would not pass both.
+    if (reads_group(group, s) && !as_reader) return false;
+    if (read_by_group(group, s) && !as_maker) return false;
+    const std::vector<int> rows = as_reader ? *as_reader : *as_maker;
+    if (inside(s, rows) > kLargestRow) return false;
+    group_[static_cast<size_t>(s)] = id;
+    group.stages.push_back(s);
+    group.rows.push_back(rows);
+    if (has_cycle()) {
+      group.stages.pop_back();
+      group.rows.pop_back();
+      group_[static_cast<size_t>(s)] = -1;
+      return false;
+    }
+    sort(group);
+    return true;
+  }
+
+  bool reads_group(const Group& group, int s) const {
+    for (const int v : reads(s))
+      if (contains(group.stages, source(v))) return true;
+    return false;
+  }
+  bool read_by_group(const Group& group, int s) const {
+    for (const int m : group.stages)
+      for (const int v : reads(m))
+        if (source(v) == s) return true;
+    return false;
+  }
+
+  static void sort(Group& group) {
+    std::vector<size_t> order(group.stages.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group.stages[a] < group.stages[b]; });
+    Group sorted;
+    sorted.contraction = group.contraction;
+    for (const size_t i : order) {
+      sorted.stages.push_back(group.stages[i]);
+      sorted.rows.push_back(group.rows[i]);
+    }
+    group = std::move(sorted);
+  }
+
+  // Units: groups, and stages that are in none yet. An edge runs from what makes a value to what reads it.
+  size_t units() const { return groups_.size() + g_.stages.size(); }
+  size_t unit(int s) const {
+    const int id = group_[static_cast<size_t>(s)];
+    return id >= 0 ? static_cast<size_t>(id) : groups_.size() + static_cast<size_t>(s);
+  }
+
+  // The units in an order that respects all edges, smallest stage first; shorter than all of them when there is a cycle.
+  std::vector<size_t> topological() const {
+    std::vector<std::vector<size_t>> next(units());
+    std::vector<int> waiting(units());
+    for (size_t s = 0; s < g_.stages.size(); ++s)
+      for (const int v : reads_[s]) {
+        const int from = maker(v);
+        if (from < 0 || unit(from) == unit(static_cast<int>(s))) continue;
+        next[unit(from)].push_back(unit(static_cast<int>(s)));
+        ++waiting[unit(static_cast<int>(s))];
+      }
+    std::vector<size_t> first(units(), SIZE_MAX);
+    for (size_t s = 0; s < g_.stages.size(); ++s) first[unit(static_cast<int>(s))] = s;
+    std::vector<std::pair<size_t, size_t>> ready;
+    const auto push = [&](size_t u) {
+      ready.emplace_back(first[u], u);
+      std::push_heap(ready.begin(), ready.end(), std::greater<>());
+    };
+    for (size_t u = 0; u < units(); ++u)
+      if (waiting[u] == 0 && first[u] != SIZE_MAX) push(u);
+    std::vector<size_t> order;
+    while (!ready.empty()) {
+      std::pop_heap(ready.begin(), ready.end(), std::greater<>());
+      const size_t u = ready.back().second;
+      ready.pop_back();
+      order.push_back(u);
+      for (const size_t n : next[u])
+        if (--waiting[n] == 0) push(n);
+    }
+    return order;
+  }
+
+  size_t used_units() const {
+    std::vector<bool> used(units());
+    for (size_t s = 0; s < g_.stages.size(); ++s) used[unit(static_cast<int>(s))] = true;
+    return static_cast<size_t>(std::count(used.begin(), used.end(), true));
+  }
+  bool has_cycle() const { return topological().size() != used_units(); }
+
+  std::vector<Group> ordered() {
+    std::vector<Group> out;
+    for (const size_t u : topological())
+      if (u < groups_.size()) out.push_back(std::move(groups_[u]));
+    return out;
+  }
+
+  const StageGraph& g_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<std::vector<int>> reads_;  // by stage
+  std::vector<int> group_;               // by stage, -1: none yet
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+std::vector<Group> group_stages(const StageGraph& graph) { return Grouper(graph).run(); }
+
+}  // namespace isomer::compile

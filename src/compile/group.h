@@ -1,0 +1,28 @@
+// Which stages become one kernel. Element-wise stages are inlined into their readers where nothing is computed twice for
+// much; what stays is grouped: a contraction with the element-wise stage that follows it, and stages that share rows
+// (softmax, norms, pools with what follows).
+#pragma once
+
+#include <vector>
+
+#include "compile/forms.h"
+#include "compile/stages.h"
+
+namespace isomer::compile {
+
+struct Group {
+  std::vector<int> stages;  // in order of computation
+  // For each of them the axis ids that are the group's rows: the r-th of one stage runs with the r-th of every other,
+  // and a stage reads values of its own group only in its own row.
+  std::vector<std::vector<int>> rows;
+  std::optional<Contraction> contraction;  // of the first stage; then a second stage is its epilogue
+
+};
+
+// Inlines element-wise stages into their readers. The results of the model stay the same.
+void inline_stages(StageGraph& graph);
+
+// Every stage that is no view is in exactly one group; groups are in an order in which each reads only earlier ones.
+std::vector<Group> group_stages(const StageGraph& graph);
+
+}  // namespace isomer::compile

@@ -1,0 +1,147 @@
+#include <algorithm>
+
+#include "compile/group.h"
+#include "te/simplify.h"
+#include "te/substitute.h"
+
+namespace isomer::compile {
+
+using te::Expr;
+using te::Kind;
+
+namespace {
+
+constexpr int64_t kLargestBody = 300;  // nodes of one body: beyond, compiling it costs more than the copy it saves
+constexpr int64_t kCheap = 4;          // operations that may be done again rather than stored
+
+int64_t nodes_in(const Expr& e) {
+  int64_t n = 0;
+  te::for_each_node(e, [&](const Expr&) { ++n; });
+  return n;
+}
+
+int64_t iterations(const ModelStage& s) {
+  int64_t n = 1;
+  for (const te::Axis& a : s.axes) n *= a.extent.value();
+  if (s.is_reduction())
+    for (const te::Axis& a : s.body->axes) n *= a.extent.value();
+  return n;
+}
+
+class Inliner {
+ public:
+  explicit Inliner(StageGraph& g) : g_(g), readers_(g.readers()), output_(g.values.size()) {
+    for (const int v : g.outputs) output_[static_cast<size_t>(v)] = true;
+    for (const ModelStage& s : g.stages)
+      if (contraction(s)) contracted_.push_back(s.value);
+  }
+
+  void run() {
+    for (size_t p = 0; p < g_.stages.size(); ++p) try_inline(p);
+    g_.prune();
+  }
+
+ private:
+  bool is_contracted(int value) const {
+    return std::find(contracted_.begin(), contracted_.end(), value) != contracted_.end();
+  }
+
+  // A stage that a contraction before it can take over while its results are still at hand.
+  bool follows_contraction(const ModelStage& p) const {
+    for (const int v : values_read(p.body)) {
+      if (!is_contracted(v) || readers_[static_cast<size_t>(v)].size() != 1) continue;
+      if (g_.values[static_cast<size_t>(v)].elements() == g_.values[static_cast<size_t>(p.value)].elements()) return true;
+    }
+    return false;
+  }
+
+  bool worth(const ModelStage& p, const ModelStage& c, size_t readers) const {
+    const int64_t made = std::max<int64_t>(1, g_.values[static_cast<size_t>(p.value)].elements());
+    const auto reads = static_cast<int64_t>(reads_of(c.body, p.value).size());
+    const double again = static_cast<double>(iterations(c)) * static_cast<double>(reads) / static_cast<double>(made);
+    if (is_contracted(c.value)) return is_move(p.body);
+    if (follows_contraction(p)) return !c.is_reduction() && again <= 1 && readers == 1;
+    if (is_move(p.body) && values_read(p.body).size() == 1) return readers <= 4;
+    if (readers > 1) return price(p.body) <= kCheap && readers <= 2 && again <= 1 && !c.is_reduction();
+    return again <= 1 || (again <= 4 && price(p.body) <= kCheap);
+  }
+
+  void try_inline(size_t index) {
+    const ModelStage& p = g_.stages[index];
+    const auto value = static_cast<size_t>(p.value);
+    if (p.is_reduction() || p.view_of >= 0 || output_[value]) return;
+    const std::vector<int> users = readers_[value];
+    if (users.empty()) return;
+    std::vector<Expr> bodies;
+    for (const int user : users) {
+      const ModelStage& c = g_.stages[static_cast<size_t>(user)];
+      if (c.view_of >= 0 || !worth(p, c, users.size())) return;
+      if (nodes_in(p.body) + nodes_in(c.body) > kLargestBody) return;
+      Expr body = inlined(p, c);
+      if (is_contracted(c.value)) {
+        ModelStage changed = c;
+        changed.body = body;
+        if (!contraction(changed)) return;
+      }
+      bodies.push_back(std::move(body));
+    }
+    for (size_t u = 0; u < users.size(); ++u) take(index, static_cast<size_t>(users[u]), bodies[u]);
+    readers_[value].clear();
+  }
+
+  // The reader's body with reads of p's value replaced by p's body at their indices. A value is rounded to its type
+  // where it was stored, which matters for types narrower than what is computed in.
+  Expr inlined(const ModelStage& p, const ModelStage& c) const {
+    te::Substitution s;
+    const DType stored = g_.values[static_cast<size_t>(p.value)].dtype;
+    s.reads([&](const te::Node& read, std::vector<Expr> at) -> Expr {
+      if (read.tensor != p.value) return {};
+      te::Substitution axes;
+      for (size_t i = 0; i < at.size(); ++i) axes.var(p.axes[i].id + kProducer, at[i]);
+      Expr body = axes(renamed(p));
+      if (stored != DType::F64 && stored != DType::F32 && is_float(stored) && !is_move(p.body))
+        body = te::cast(stored, te::cast(DType::F32, body));
+      return body;
+    });
+    std::vector<te::Axis> scope = c.axes;
+    if (c.is_reduction()) {
+      scope.insert(scope.end(), c.body->axes.begin(), c.body->axes.end());
+      return te::reduce(c.body->combiner, c.body->axes, te::simplify(s(c.body->args[0]), scope),
+                        te::simplify(s(c.body->args[1]), scope));
+    }
+    return te::simplify(s(c.body), scope);
+  }
+
+  // Both stages number their axes from the same start: the producer's are moved out of the way.
+  static constexpr int kProducer = 1 << 20;
+  static Expr renamed(const ModelStage& p) {
+    te::Substitution s;
+    for (const te::Axis& a : p.axes) s.var(a.id, Expr(te::Axis{a.id + kProducer, a.name, a.extent}));
+    return s(p.body);
+  }
+
+  void take(size_t producer, size_t user, Expr body) {
+    ModelStage& c = g_.stages[user];
+    const ModelStage& p = g_.stages[producer];
+    c.body = std::move(body);
+    for (const std::string& o : p.origin)
+      if (std::find(c.origin.begin(), c.origin.end(), o) == c.origin.end()) c.origin.push_back(o);
+    for (const int v : values_read(c.body)) {
+      auto& list = readers_[static_cast<size_t>(v)];
+      std::erase(list, static_cast<int>(producer));
+      if (std::find(list.begin(), list.end(), static_cast<int>(user)) == list.end())
+        list.insert(std::lower_bound(list.begin(), list.end(), static_cast<int>(user)), static_cast<int>(user));
+    }
+  }
+
+  StageGraph& g_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<bool> output_;
+  std::vector<int> contracted_;
+};
+
+}  // namespace
+
+void inline_stages(StageGraph& graph) { Inliner(graph).run(); }
+
+}  // namespace isomer::compile

@@ -1,0 +1,313 @@
+#include "compile/stages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "te/simplify.h"
+#include "te/substitute.h"
+
+namespace isomer::compile {
+
+using te::Expr;
+using te::Kind;
+
+int64_t StageValue::elements() const {
+  int64_t n = 1;
+  for (const int64_t d : dims) n *= d;
+  return n;
+}
+
+std::vector<int> values_read(const Expr& e) {
+  std::vector<int> out;
+  te::for_each_node(e, [&](const Expr& n) {
+    if (n->kind == Kind::Read && std::find(out.begin(), out.end(), n->tensor) == out.end()) out.push_back(n->tensor);
+  });
+  return out;
+}
+
+std::vector<std::vector<int>> StageGraph::readers() const {
+  std::vector<std::vector<int>> out(values.size());
+  for (size_t s = 0; s < stages.size(); ++s)
+    for (const int v : values_read(stages[s].body)) out[static_cast<size_t>(v)].push_back(static_cast<int>(s));
+  return out;
+}
+
+void StageGraph::prune() {
+  std::vector<bool> needed(values.size());
+  for (const int v : outputs) needed[static_cast<size_t>(v)] = true;
+  for (size_t s = stages.size(); s-- > 0;) {
+    if (!needed[static_cast<size_t>(stages[s].value)]) continue;
+    for (const int v : values_read(stages[s].body)) needed[static_cast<size_t>(v)] = true;
+  }
+  std::erase_if(stages, [&](const ModelStage& s) { return !needed[static_cast<size_t>(s.value)]; });
+  for (StageValue& v : values) v.stage = -1;
+  for (size_t s = 0; s < stages.size(); ++s)
+    values[static_cast<size_t>(stages[s].value)].stage = static_cast<int>(s);
+}
+
+namespace {
+
+bool computes_with(DType t) {
+  return t == DType::F64 || t == DType::F32 || t == DType::F16 || t == DType::BF16 || is_int(t) || t == DType::Bool;
+}
+
+Expected<std::vector<int64_t>> numbers(std::span<const Dim> dims) {
+  std::vector<int64_t> out;
+  for (const Dim& d : dims) {
+    if (!d.is_const()) return Diagnostic{"E-compile-size", fmt::format("the size {} is not a number", d.to_string())};
+    out.push_back(d.value());
+  }
+  return out;
+}
+
+ir::OpContext context_of(const ir::Graph& g, const ir::Node& n, const ir::OpTable& table) {
+  std::vector<ir::OpContext::Input> in;
+  for (const ir::Value& v : n.inputs) {
+    ir::OpContext::Input i;
+    if (!v.is_none()) {
+      const ir::Node& from = g.node(v.node);
+      i = {true, g.type(v), from.op == &ir::const_op() ? from.attrs.get<Tensor>("value") : nullptr, nullptr};
+    }
+    in.push_back(std::move(i));
+  }
+  return ir::OpContext(*n.op, std::move(in), n.attrs, n.types.size(), table);
+}
+
+bool has_reduce(const Expr& e) {
+  bool found = false;
+  te::for_each_node(e, [&](const Expr& n) { found = found || n->kind == Kind::Reduce; });
+  return found;
+}
+
+// An intermediate larger than this would cost more memory than the computation is worth.
+constexpr int64_t kMaxHoisted = int64_t{1} << 28;
+
+// Builds a StageGraph node by node; bodies of composites are walked in place.
+class Stager {
+ public:
+  explicit Stager(const ir::OpTable& table) : table_(&table) {}
+
+  // Values of the graph's inputs are given; returns those of its outputs. The origin is that of the outermost node.
+  Expected<std::vector<int>> walk(const ir::Graph& g, const std::vector<int>& inputs, int depth);
+  int new_value(std::string name, DType dtype, std::vector<int64_t> dims);
+  StageGraph out;
+
+ private:
+  Expected<std::vector<int>> node(const ir::Graph& g, const ir::Node& n, const std::vector<int>& inputs, int depth);
+  Expected<std::vector<int>> compute(const ir::Node& n, const te::Program& p, const std::vector<int>& inputs);
+  Expected<void> add(te::Stage stage, int value);
+  // The expression with its reductions replaced by reads of stages of their own. `scope` are the axes around it,
+  // `guard` what must hold where it is evaluated (empty: nothing).
+  Expected<Expr> hoist(const Expr& e, const std::vector<te::Axis>& scope, const Expr& guard, const std::string& name);
+  Expected<Expr> hoist_reduce(const Expr& e, const std::vector<te::Axis>& scope, const Expr& guard,
+                              const std::string& name);
+  void push(te::Stage stage, int value);
+
+  const ir::OpTable* table_;
+  std::vector<std::string> origin_;
+};
+
+int Stager::new_value(std::string name, DType dtype, std::vector<int64_t> dims) {
+  out.values.push_back({std::move(name), dtype, std::move(dims), -1, std::nullopt, -1});
+  return static_cast<int>(out.values.size()) - 1;
+}
+
+// The same elements in the same order: the body is a read at exactly the row-major position of the stage's own axes.
+int view_of(const StageGraph& g, const te::Stage& s, const std::vector<int64_t>& dims) {
+  if (s.body->kind != Kind::Read || s.body->dtype != s.dtype) return -1;
+  const StageValue& v = g.values[static_cast<size_t>(s.body->tensor)];
+  int64_t elements = 1;
+  for (const int64_t d : dims) elements *= d;
+  if (v.elements() != elements || elements == 0) return -1;
+  const std::vector<Dim> from(v.dims.begin(), v.dims.end()), to(dims.begin(), dims.end());
+  const std::vector<Expr> axes = te::exprs(s.axes);
+  const std::vector<Expr> at = te::unflatten(te::flatten(axes, to), from);
+  for (size_t i = 0; i < at.size(); ++i)
+    if (!te::equal(te::simplify(at[i], s.axes), te::simplify(s.body->args[i], s.axes))) return -1;
+  return s.body->tensor;
+}
+
+void Stager::push(te::Stage stage, int value) {
+  ModelStage s;
+  s.value = value;
+  s.view_of = view_of(out, stage, out.values[static_cast<size_t>(value)].dims);
+  s.axes = std::move(stage.axes);
+  s.body = std::move(stage.body);
+  s.origin = origin_;
+  out.values[static_cast<size_t>(value)].stage = static_cast<int>(out.stages.size());
+  out.stages.push_back(std::move(s));
+}
+
+Expr both(const Expr& a, const Expr& b) {
+  if (a.empty()) return b;
+  return b.empty() ? a : a && b;
+}
+
+Expected<Expr> Stager::hoist_reduce(const Expr& e, const std::vector<te::Axis>& scope, const Expr& guard,
+                                    const std::string& name) {
+  std::vector<te::Axis> inner = scope;
+  inner.insert(inner.end(), e->axes.begin(), e->axes.end());
+  ISOMER_TRY(const Expr where, hoist(e->args[1], inner, guard, name));
+  ISOMER_TRY(const Expr body, hoist(e->args[0], inner, both(guard, where), name));
+  te::Stage stage;
+  stage.name = name + ".part";
+  stage.dtype = e->dtype;
+  stage.body = te::reduce(e->combiner, e->axes, body, both(where, guard));
+  const std::vector<int> used = te::free_vars(stage.body);
+  std::vector<int64_t> dims;
+  std::vector<Expr> at;
+  int64_t elements = 1;
+  for (const te::Axis& a : scope) {
+    if (std::find(used.begin(), used.end(), a.id) == used.end()) continue;
+    stage.axes.push_back(a);
+    dims.push_back(a.extent.value());
+    at.emplace_back(a);
+    elements = dims.back() > 0 && elements > kMaxHoisted / dims.back() ? kMaxHoisted + 1 : elements * dims.back();
+  }
+  if (elements > kMaxHoisted)
+    return Diagnostic{"E-compile-large", fmt::format("a sum inside {} would need an intermediate of too many elements", name)};
+  const int value = new_value(stage.name, e->dtype, std::move(dims));
+  push(std::move(stage), value);
+  return Expr::read(value, e->dtype, std::move(at));
+}
+
+Expected<Expr> Stager::hoist(const Expr& e, const std::vector<te::Axis>& scope, const Expr& guard,
+                             const std::string& name) {
+  if (!has_reduce(e)) return e;
+  if (e->kind == Kind::Reduce) return hoist_reduce(e, scope, guard, name);
+  te::Node node = *e;
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    Expr inside = guard;
+    if (e->kind == Kind::Select && i > 0) inside = both(guard, i == 1 ? node.args[0] : !node.args[0]);
+    ISOMER_TRY(node.args[i], hoist(node.args[i], scope, inside, name));
+  }
+  return Expr::make(std::move(node));
+}
+
+Expected<void> Stager::add(te::Stage stage, int value) {
+  stage.body = te::simplify(stage.body, stage.axes);
+  if (stage.body->kind == Kind::Reduce && stage.body->dtype == stage.dtype) {
+    const Expr r = stage.body;
+    std::vector<te::Axis> inner = stage.axes;
+    inner.insert(inner.end(), r->axes.begin(), r->axes.end());
+    ISOMER_TRY(const Expr where, hoist(r->args[1], inner, {}, stage.name));
+    ISOMER_TRY(const Expr body, hoist(r->args[0], inner, where, stage.name));
+    if (!body.same_node(r->args[0]) || !where.same_node(r->args[1]))
+      stage.body = te::reduce(r->combiner, r->axes, body, where);
+  } else {
+    ISOMER_TRY(stage.body, hoist(stage.body, stage.axes, {}, stage.name));
+  }
+  push(std::move(stage), value);
+  return {};
+}
+
+Expected<std::vector<int>> Stager::compute(const ir::Node& n, const te::Program& p, const std::vector<int>& inputs) {
+  std::vector<int> slots;
+  for (size_t i = 0; i < p.inputs.size(); ++i) slots.push_back(i < inputs.size() ? inputs[i] : -1);
+  for (size_t s = 0; s < p.stages.size(); ++s) {
+    te::Stage stage = p.stages[s];
+    std::vector<Dim> extents;
+    for (const te::Axis& a : stage.axes) extents.push_back(a.extent);
+    ISOMER_TRY(std::vector<int64_t> dims, numbers(extents));
+    const auto output = std::find(p.outputs.begin(), p.outputs.end(), static_cast<int>(p.inputs.size() + s));
+    std::string name = n.names.empty() ? stage.name : n.names[0] + "." + stage.name;
+    if (output != p.outputs.end()) {
+      const auto k = static_cast<size_t>(output - p.outputs.begin());
+      if (k < n.names.size() && !n.names[k].empty()) name = n.names[k];
+    }
+    const int value = new_value(std::move(name), stage.dtype, std::move(dims));
+    stage.name = out.values.back().name;
+    te::Substitution renumber;
+    renumber.reads([&](const te::Node& r, std::vector<Expr> at) {
+      return Expr::read(slots[static_cast<size_t>(r.tensor)], r.dtype, std::move(at));
+    });
+    stage.body = renumber(stage.body);
+    ISOMER_CHECK_OK(add(std::move(stage), value));
+    slots.push_back(value);
+  }
+  std::vector<int> results;
+  for (const int slot : p.outputs) results.push_back(slots[static_cast<size_t>(slot)]);
+  return results;
+}
+
+Diagnostic at_node(const ir::Node& n, std::string_view why) {
+  return {"E-compile-node",
+          fmt::format("node {} ({}) cannot be compiled: {}", n.names.empty() ? n.label : n.names[0], n.op->name, why)};
+}
+
+Expected<std::vector<int>> Stager::node(const ir::Graph& g, const ir::Node& n, const std::vector<int>& inputs,
+                                        int depth) {
+  const ir::OpContext c = context_of(g, n, *table_);
+  if (n.op->compute) {
+    auto p = n.op->compute(c);
+    if (!p) return at_node(n, p.error().message);
+    auto results = compute(n, *p, inputs);
+    if (!results) return at_node(n, results.error().message);
+    return results;
+  }
+  if (!n.op->expand && n.op->expand_text.empty()) return at_node(n, "it has an opaque kernel");
+  if (depth > 16) return at_node(n, "its expansion is nested too deeply");
+  auto body = ir::expand(c);
+  if (!body) return at_node(n, body.error().message);
+  // The expansion's inputs are the node's present ones in order, less those that became constants: found by name.
+  std::vector<int> present;
+  for (const int v : inputs)
+    if (v >= 0) present.push_back(v);
+  if (present.size() < body->input_count()) return at_node(n, "its expansion has more inputs than the node");
+  auto results = walk(*body, present, depth + 1);
+  if (!results) return at_node(n, results.error().message);
+  return results;
+}
+
+Expected<std::vector<int>> Stager::walk(const ir::Graph& g, const std::vector<int>& inputs, int depth) {
+  std::unordered_map<uint64_t, int> value_of;
+  const auto key = [](ir::Value v) { return uint64_t{v.node} << 32 | v.index; };
+  for (uint32_t id = 0; id < g.nodes().size(); ++id) {
+    const ir::Node& n = g.node(id);
+    if (n.op == &ir::input_op()) {
+      value_of[key({id, 0})] = inputs[id];
+      continue;
+    }
+    if (n.op == &ir::const_op()) {
+      const Tensor& t = *n.attrs.get<Tensor>("value");
+      if (!computes_with(t.dtype())) return at_node(n, fmt::format("its element type {} is carried only", name(t.dtype())));
+      const int v = new_value(n.names[0], t.dtype(), t.dims());
+      out.values.back().constant = t;
+      value_of[key({id, 0})] = v;
+      continue;
+    }
+    if (depth == 0) origin_ = n.origin.empty() ? std::vector<std::string>{n.names[0]} : n.origin;
+    std::vector<int> in;
+    for (const ir::Value& v : n.inputs) in.push_back(v.is_none() ? -1 : value_of.at(key(v)));
+    ISOMER_TRY(const std::vector<int> results, node(g, n, in, depth));
+    for (uint32_t k = 0; k < results.size(); ++k) value_of[key({id, k})] = results[k];
+  }
+  std::vector<int> results;
+  for (const ir::Output& o : g.outputs()) results.push_back(value_of.at(key(o.value)));
+  return results;
+}
+
+}  // namespace
+
+Expected<StageGraph> stages_of(const ir::Graph& graph, const ir::OpTable& table) {
+  Stager stager(table);
+  std::vector<int> inputs;
+  for (size_t i = 0; i < graph.input_count(); ++i) {
+    const ir::Node& n = graph.inputs()[i];
+    if (!computes_with(n.types[0].dtype))
+      return at_node(n, fmt::format("its element type {} is carried only", name(n.types[0].dtype)));
+    if (!n.types[0].shape.has_rank()) return at_node(n, "its rank is not known");
+    auto dims = numbers(n.types[0].shape.dims());
+    if (!dims) return at_node(n, dims.error().message);
+    inputs.push_back(stager.new_value(n.names[0], n.types[0].dtype, *std::move(dims)));
+    stager.out.values.back().input = static_cast<int>(i);
+  }
+  stager.out.inputs = inputs;
+  ISOMER_TRY(stager.out.outputs, stager.walk(graph, inputs, 0));
+  stager.out.prune();
+  return std::move(stager.out);
+}
+
+}  // namespace isomer::compile

@@ -1,0 +1,104 @@
+#include "compile/storage.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "te/substitute.h"
+
+namespace isomer::compile {
+
+Layout layout_of(const std::vector<int64_t>& dims, std::vector<int> order) {
+  Layout l;
+  l.order = std::move(order);
+  l.strides.assign(dims.size(), 0);
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    const auto d = static_cast<size_t>(l.order[i]);
+    l.strides[d] = stride;
+    stride *= std::max<int64_t>(1, dims[d]);
+  }
+  return l;
+}
+
+Layout row_major(const std::vector<int64_t>& dims) {
+  std::vector<int> order(dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  return layout_of(dims, std::move(order));
+}
+
+namespace {
+
+class Chooser {
+ public:
+  Chooser(const StageGraph& g, const std::vector<Group>& groups) : g_(g), fixed_(g.values.size()) {
+    for (const StageValue& v : g.values) layouts_.push_back(row_major(v.dims));
+    for (const int v : g.outputs) fixed_[static_cast<size_t>(v)] = true;
+    for (const ModelStage& s : g.stages)
+      if (s.view_of >= 0) fixed_[static_cast<size_t>(s.value)] = fixed_[static_cast<size_t>(s.view_of)] = true;
+    for (const Group& group : groups)
+      for (size_t i = 0; i < group.stages.size(); ++i) choose(group, i);
+  }
+  std::vector<Layout> layouts_;
+
+ private:
+  void choose(const Group& group, size_t i) {
+    const ModelStage& s = g_.stages[static_cast<size_t>(group.stages[i])];
+    const auto value = static_cast<size_t>(s.value);
+    if (fixed_[value]) return;
+    const std::vector<int> axes = group.contraction && i == 0 ? columns_last(*group.contraction, s) : as_read(s);
+    if (axes.empty()) return;
+    std::vector<int> order;
+    for (const int id : axes)
+      for (size_t d = 0; d < s.axes.size(); ++d)
+        if (s.axes[d].id == id) order.push_back(static_cast<int>(d));
+    layouts_[value] = layout_of(g_.values[value].dims, std::move(order));
+  }
+
+  static std::vector<int> columns_last(const Contraction& c, const ModelStage& s) {
+    std::vector<int> out;
+    for (const te::Axis& a : s.axes)
+      if (std::find(c.n.begin(), c.n.end(), a.id) == c.n.end()) out.push_back(a.id);
+    out.insert(out.end(), c.n.begin(), c.n.end());
+    return out;
+  }
+
+  // The stage's axes in the order in which the largest value it reads stores the dims that they run along.
+  std::vector<int> as_read(const ModelStage& s) const {
+    int largest = -1;
+    te::Expr main;
+    te::for_each_node(s.body, [&](const te::Expr& n) {
+      if (n->kind != te::Kind::Read) return;
+      const StageValue& v = g_.values[static_cast<size_t>(n->tensor)];
+      if (v.constant || v.dims.size() != s.axes.size()) return;
+      if (largest >= 0 && v.elements() <= g_.values[static_cast<size_t>(largest)].elements()) return;
+      largest = n->tensor;
+      main = n;
+    });
+    if (largest < 0) return {};
+    std::vector<int> out;
+    const auto put = [&](int id) {
+      if (std::find(out.begin(), out.end(), id) == out.end()) out.push_back(id);
+    };
+    for (const int d : layouts_[static_cast<size_t>(largest)].order) {
+      const std::vector<int> vars = te::free_vars(main->args[static_cast<size_t>(d)]);
+      bool found = false;
+      for (const te::Axis& a : s.axes)
+        if (std::find(vars.begin(), vars.end(), a.id) != vars.end()) put(a.id), found = true;
+      // A dim that is reduced away keeps its place for the axis that stands there, which has extent 1.
+      if (!found && s.axes[static_cast<size_t>(d)].extent.value() == 1) put(s.axes[static_cast<size_t>(d)].id);
+    }
+    for (const te::Axis& a : s.axes) put(a.id);
+    return out;
+  }
+
+  const StageGraph& g_;
+  std::vector<bool> fixed_;
+};
+
+}  // namespace
+
+std::vector<Layout> choose_layouts(const StageGraph& graph, const std::vector<Group>& groups) {
+  return std::move(Chooser(graph, groups).layouts_);
+}
+
+}  // namespace isomer::compile

@@ -1,0 +1,25 @@
+// How values lie in memory: for each value an order of its axes, outermost first, dense. The graph's axes never change;
+// channels last between convolutions is nothing but an order.
+// Invariant: inputs and outputs of the model, and both sides of a view, are row-major (axes of extent 1 aside).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compile/group.h"
+#include "compile/stages.h"
+
+namespace isomer::compile {
+
+struct Layout {
+  std::vector<int> order;        // dims, outermost first
+  std::vector<int64_t> strides;  // by dim, in elements
+};
+
+Layout layout_of(const std::vector<int64_t>& dims, std::vector<int> order);
+Layout row_major(const std::vector<int64_t>& dims);
+
+// One layout per value. Constants are row-major, as they come; a kernel that wants one otherwise stores a copy.
+std::vector<Layout> choose_layouts(const StageGraph& graph, const std::vector<Group>& groups);
+
+}  // namespace isomer::compile
