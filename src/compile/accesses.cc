@@ -1,0 +1,199 @@
+#include "compile/accesses.h"
+
+#include <algorithm>
+
+#include "te/simplify.h"
+
+namespace isomer::compile {
+
+using loop::Stmt;
+using loop::StmtKind;
+using te::Expr;
+using te::Kind;
+
+namespace {
+
+bool has_read(const Expr& e) {
+  bool found = false;
+  te::for_each_node(e, [&](const Expr& n) { found = found || n->kind == Kind::Read; });
+  return found;
+}
+
+bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+
+}  // namespace
+
+Accesses::Accesses(const Scene& scene, const Group& group, const std::vector<std::vector<int>>& rows, Kernel& kernel)
+    : scene_(scene), kernel_(kernel) {
+  for (size_t i = 0; i < group.stages.size(); ++i) {
+    const ModelStage& s = scene.stage(group.stages[i]);
+    te::for_each_node(s.body, [&](const Expr& n) {
+      if (n->kind == Kind::Read && std::any_of(n->args.begin(), n->args.end(), has_read)) checked_.insert(n->tensor);
+    });
+    const auto& readers = (*scene.readers)[static_cast<size_t>(s.value)];
+    const bool inside = !contains(scene.graph->outputs, s.value) && !readers.empty() &&
+                        std::all_of(readers.begin(), readers.end(), [&](int r) { return contains(group.stages, r); });
+    if (!inside) continue;
+    std::vector<int64_t> extents;
+    for (const te::Axis& a : s.axes) extents.push_back(contains(rows[i], a.id) ? 0 : a.extent.value());
+    scratch_[s.value] = std::move(extents);
+  }
+}
+
+const Accesses::Place& Accesses::place(int value, bool written) {
+  auto& buffers = kernel_.function.buffers;
+  if (const auto it = places_.find(value); it != places_.end()) {
+    if (written) buffers[static_cast<size_t>(it->second.buffer)].written = true;
+    return it->second;
+  }
+  const StageValue& v = scene_.value(value);
+  Place p;
+  p.buffer = static_cast<int>(buffers.size());
+  if (const auto s = scratch_.find(value); s != scratch_.end()) {
+    p.strides.assign(v.dims.size(), 0);
+    int64_t stride = 1;
+    const std::vector<int>& order = scene_.layout(value).order;
+    for (size_t i = order.size(); i-- > 0;) {
+      const auto d = static_cast<size_t>(order[i]);
+      if (s->second[d] == 0) continue;
+      p.strides[d] = stride;
+      stride *= s->second[d];
+    }
+    buffers.push_back({v.name, v.dtype, {stride}, loop::Scope::Scratch, true});
+  } else {
+    const Layout& layout = scene_.layout(value);
+    p.strides = layout.strides;
+    std::vector<int64_t> dims = {v.elements()};
+    if (checked_.count(value)) {
+      p.order = layout.order;
+      dims.clear();
+      for (const int d : layout.order) dims.push_back(v.dims[static_cast<size_t>(d)]);
+    }
+    buffers.push_back({v.name, v.dtype, std::move(dims), loop::Scope::Argument, written});
+    kernel_.arguments.push_back({value, std::nullopt, std::nullopt});
+  }
+  return places_[value] = p;
+}
+
+std::vector<Expr> Accesses::position(const Place& p, const std::vector<Expr>& at, const std::vector<te::Axis>& scope) {
+  if (!p.order.empty()) {
+    std::vector<Expr> out;
+    for (const int d : p.order) out.push_back(te::simplify(at[static_cast<size_t>(d)], scope));
+    return out;
+  }
+  Expr sum(0);
+  for (size_t d = 0; d < at.size(); ++d)
+    if (p.strides[d] != 0) sum = sum + at[d] * Expr(p.strides[d]);
+  return {te::simplify(sum, scope)};
+}
+
+Expr Accesses::flat(const Expr& e, const std::vector<te::Axis>& scope) {
+  te::Substitution s;
+  s.reads([&](const te::Node& read, std::vector<Expr> at) {
+    const Place& p = place(read.tensor, false);
+    return Expr::read(p.buffer, read.dtype, position(p, at, scope));
+  });
+  return te::simplify(s(e), scope);
+}
+
+std::pair<int, Expr> Accesses::write(int value, const std::vector<Expr>& at, const std::vector<te::Axis>& scope) {
+  checked_.erase(value);
+  const Place& p = place(value, true);
+  return {p.buffer, position(p, at, scope)[0]};
+}
+
+std::optional<int64_t> stride_of_main_read(const Expr& e, int var, const loop::Function& function) {
+  int64_t largest = -1;
+  std::optional<int64_t> stride;
+  te::for_each_node(e, [&](const Expr& n) {
+    if (n->kind != Kind::Read || n->args.empty()) return;
+    const int64_t elements = function.buffers[static_cast<size_t>(n->tensor)].elements();
+    if (elements <= largest) return;
+    largest = elements;
+    const auto index = linear(n->args.back());
+    stride = index && n->args.size() == 1 ? std::optional<int64_t>(index->of(var)) : std::nullopt;
+  });
+  return stride;
+}
+
+bool index_runs_together(const Expr& index, const LoopAxis& outer, const LoopAxis& inner) {
+  if (const auto l = linear(index)) return l->of(outer.var) == l->of(inner.var) * inner.extent;
+  const std::vector<int> vars = te::free_vars(index);
+  return !contains(vars, outer.var) && !contains(vars, inner.var);
+}
+
+bool run_together(const Expr& e, const LoopAxis& outer, const LoopAxis& inner) {
+  if (e->kind == Kind::Var) return e->var != outer.var && e->var != inner.var;
+  for (const Expr& a : e->args)
+    if (e->kind == Kind::Read ? !index_runs_together(a, outer, inner) : !run_together(a, outer, inner)) return false;
+  return true;
+}
+
+Expr join_axes(const Expr& e, const LoopAxis& outer, const LoopAxis& inner, const LoopAxis& both) {
+  te::Substitution s;
+  s.var(outer.var, Expr(0));
+  s.var(inner.var, both.expr());
+  return te::simplify(s(e), std::vector<te::Axis>{both.axis()});
+}
+
+namespace {
+
+// Rebuilds a statement; `buffer` gives the new number of each buffer.
+Stmt rebuild(const Stmt& s, te::Substitution& names, const std::vector<int>* buffer) {
+  const auto all = [&](const std::vector<Expr>& list) {
+    std::vector<Expr> out;
+    for (const Expr& e : list) out.push_back(names(e));
+    return out;
+  };
+  const auto number = [&](int b) { return buffer ? (*buffer)[static_cast<size_t>(b)] : b; };
+  switch (s->kind) {
+    case StmtKind::For:
+      return Stmt::loop(s->var, s->var_name, names(s->extent), s->loop, rebuild(s->body[0], names, buffer));
+    case StmtKind::If:
+      return Stmt::branch(names(s->condition), rebuild(s->body[0], names, buffer),
+                          s->body.size() > 1 ? rebuild(s->body[1], names, buffer) : Stmt());
+    case StmtKind::Seq: {
+      std::vector<Stmt> body;
+      for (const Stmt& b : s->body) body.push_back(rebuild(b, names, buffer));
+      return Stmt::seq(std::move(body));
+    }
+    case StmtKind::Store:
+      return Stmt::store(number(s->buffer), all(s->indices), names(s->value), s->combiner);
+    case StmtKind::Tile: {
+      std::vector<loop::TileOperand> operands = s->operands;
+      for (loop::TileOperand& o : operands) {
+        o.indices = all(o.indices);
+        o.buffer = number(o.buffer);
+      }
+      return Stmt::tile(s->intrinsic, std::move(operands), all(s->extents));
+    }
+    case StmtKind::Prefetch:
+      return Stmt::prefetch(number(s->buffer), all(s->indices));
+  }
+  return s;
+}
+
+}  // namespace
+
+Stmt substitute(const Stmt& s, te::Substitution& names) { return rebuild(s, names, nullptr); }
+
+void arguments_first(loop::Function& f) {
+  std::vector<int> number(f.buffers.size());
+  std::vector<loop::Buffer> sorted;
+  f.arguments = 0;
+  for (const bool arguments : {true, false})
+    for (size_t i = 0; i < f.buffers.size(); ++i) {
+      if ((f.buffers[i].scope == loop::Scope::Argument) != arguments) continue;
+      number[i] = static_cast<int>(sorted.size());
+      sorted.push_back(f.buffers[i]);
+      if (arguments) ++f.arguments;
+    }
+  te::Substitution names;
+  names.reads([&](const te::Node& read, std::vector<Expr> at) {
+    return Expr::read(number[static_cast<size_t>(read.tensor)], read.dtype, std::move(at));
+  });
+  f.body = rebuild(f.body, names, &number);
+  f.buffers = std::move(sorted);
+}
+
+}  // namespace isomer::compile

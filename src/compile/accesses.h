@@ -1,0 +1,64 @@
+// Reads and writes of values as positions in flat buffers of a kernel, and the loop axes that run along them.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compile/kernel.h"
+#include "te/substitute.h"
+
+namespace isomer::compile {
+
+struct LoopAxis {
+  int var = -1;
+  std::string name;
+  int64_t extent = 1;
+
+  te::Axis axis() const { return {var, name, Dim(extent)}; }
+  te::Expr expr() const { return te::Expr(axis()); }
+};
+
+// The buffers of one kernel. A value that only the kernel's own group reads is scratch, of the part inside one row; every
+// other one is an argument. A value that is read at positions found in data keeps its dims, so that each index is checked.
+class Accesses {
+ public:
+  // `rows` as in Group, for each stage the axes that are not inside.
+  Accesses(const Scene& scene, const Group& group, const std::vector<std::vector<int>>& rows, Kernel& kernel);
+
+  // The expression with reads of values turned into reads of buffers. `scope` are the loop axes round it.
+  te::Expr flat(const te::Expr& e, const std::vector<te::Axis>& scope);
+  // The buffer and position of the element of `value` at these indices, one per dim.
+  std::pair<int, te::Expr> write(int value, const std::vector<te::Expr>& at, const std::vector<te::Axis>& scope);
+
+ private:
+  struct Place {
+    int buffer = -1;
+    std::vector<int64_t> strides;  // by dim of the value; 0 for a dim that is a row of scratch
+    std::vector<int> order;        // when the buffer keeps its dims
+  };
+  const Place& place(int value, bool written);
+  std::vector<te::Expr> position(const Place& p, const std::vector<te::Expr>& at, const std::vector<te::Axis>& scope);
+
+  const Scene& scene_;
+  Kernel& kernel_;
+  std::map<int, std::vector<int64_t>> scratch_;  // value -> extents inside the row by dim, 0 where it is a row
+  std::set<int> checked_;                        // values read at positions found in data
+  std::map<int, Place> places_;
+};
+
+// The step in memory of the largest read in `e` when the axis moves by one; nothing when it is no linear position.
+std::optional<int64_t> stride_of_main_read(const te::Expr& e, int var, const loop::Function& function);
+
+// Whether every position in `e` moves with the two axes as with one axis of both extents, and nothing else sees them.
+bool run_together(const te::Expr& e, const LoopAxis& outer, const LoopAxis& inner);
+bool index_runs_together(const te::Expr& index, const LoopAxis& outer, const LoopAxis& inner);
+te::Expr join_axes(const te::Expr& e, const LoopAxis& outer, const LoopAxis& inner, const LoopAxis& both);
+
+loop::Stmt substitute(const loop::Stmt& s, te::Substitution& names);
+
+// Brings the buffers into the order that a function must have, arguments before the rest, and renumbers its statements.
+void arguments_first(loop::Function& function);
+
+}  // namespace isomer::compile

@@ -1,0 +1,56 @@
+// Kernel: one loop function of a plan and what its arguments are. A scheme turns a group of stages into kernels.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile/group.h"
+#include "compile/storage.h"
+#include "loop/stmt.h"
+#include "loop/target.h"
+
+namespace isomer::compile {
+
+// A constant rearranged when the model is compiled: element (b, p, k, c) of the packed array is
+// source[batch[b] + depth[k] + column[p * width + c]], zero where p * width + c is past the last column.
+struct Packing {
+  std::vector<int64_t> batch, depth, column;  // offsets in elements
+  int64_t width = 1;
+
+  int64_t panels() const { return (static_cast<int64_t>(column.size()) + width - 1) / width; }
+  int64_t elements() const {
+    return static_cast<int64_t>(batch.size()) * panels() * static_cast<int64_t>(depth.size()) * width;
+  }
+  bool operator==(const Packing&) const = default;
+};
+
+struct Argument {
+  int value = -1;  // of the StageGraph, or -1 - i for temporary i of the plan
+  std::optional<Layout> layout;    // of a constant that is wanted in another order than it has
+  std::optional<Packing> packing;  // of a constant that is wanted packed
+};
+
+struct Kernel {
+  loop::Function function;  // its arguments are flat buffers
+  std::vector<Argument> arguments;
+  double flops = 0, bytes = 0;
+};
+
+// What a scheme sees of the model.
+struct Scene {
+  const StageGraph* graph = nullptr;
+  const std::vector<Layout>* layouts = nullptr;
+  const std::vector<std::vector<int>>* readers = nullptr;  // by value: stages
+  loop::Target target;
+
+  const ModelStage& stage(int s) const { return graph->stages[static_cast<size_t>(s)]; }
+  const StageValue& value(int v) const { return graph->values[static_cast<size_t>(v)]; }
+  const Layout& layout(int v) const { return (*layouts)[static_cast<size_t>(v)]; }
+  int lanes(DType t) const;  // elements of one machine vector
+};
+
+// Any group, as loops over its rows with the stages inside; vectors along what lies together in memory.
+Kernel rows_kernel(const Scene& scene, const Group& group, std::string name);
+
+}  // namespace isomer::compile

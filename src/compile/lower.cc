@@ -1,0 +1,176 @@
+#include "compile/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "compile/group.h"
+#include "compile/kernel.h"
+#include "compile/stages.h"
+#include "compile/storage.h"
+#include "loop/print.h"
+#include "runtime/abi.h"
+
+namespace isomer::compile {
+
+namespace {
+
+// An output must have memory of its own: where it is an input, a constant, a second name of another output or a view of
+// one of those, it becomes a copy.
+void give_outputs_their_own_stages(StageGraph& g) {
+  std::vector<int> taken;
+  for (int& out : g.outputs) {
+    int root = out;
+    while (g.values[static_cast<size_t>(root)].stage >= 0) {
+      const ModelStage& s = g.stages[static_cast<size_t>(g.values[static_cast<size_t>(root)].stage)];
+      if (s.view_of < 0) break;
+      root = s.view_of;
+    }
+    const bool own = g.values[static_cast<size_t>(root)].stage >= 0 &&
+                     std::find(taken.begin(), taken.end(), root) == taken.end();
+    taken.push_back(root);
+    if (own) continue;
+    const StageValue from = g.values[static_cast<size_t>(out)];
+    ModelStage copy;
+    std::vector<te::Expr> at;
+    for (size_t d = 0; d < from.dims.size(); ++d) {
+      copy.axes.push_back({static_cast<int>(d), fmt::format("i{}", d), Dim(from.dims[d])});
+      at.emplace_back(copy.axes.back());
+    }
+    copy.body = te::Expr::read(out, from.dtype, std::move(at));
+    copy.value = static_cast<int>(g.values.size());
+    copy.origin = {from.name};
+    g.values.push_back({from.name, from.dtype, from.dims, -1, std::nullopt, static_cast<int>(g.stages.size())});
+    g.stages.push_back(std::move(copy));
+    out = g.stages.back().value;
+  }
+}
+
+class Lowering {
+ public:
+  Lowering(StageGraph graph, const LowerOptions& options) : g_(std::move(graph)), options_(options) {}
+  Expected<Lowered> run(const ir::Graph& source);
+
+ private:
+  void ports(const ir::Graph& source);
+  void add_step(Kernel kernel);
+  void place_values();
+  int root(int value) const;
+  std::string function_for(loop::Function f);
+  uint32_t weight(const Argument& a);
+
+  StageGraph g_;
+  const LowerOptions& options_;
+  std::vector<Layout> layouts_;
+  std::vector<std::vector<int>> readers_;
+  Lowered out_;
+  std::vector<Kernel> kernels_;                // by step
+  std::map<std::string, std::string> by_text_;  // the text of a function -> its name
+  std::map<std::pair<int, std::vector<int64_t>>, uint32_t> weights_;
+};
+
+int Lowering::root(int value) const {
+  while (true) {
+    const int s = g_.values[static_cast<size_t>(value)].stage;
+    if (s < 0 || g_.stages[static_cast<size_t>(s)].view_of < 0) return value;
+    value = g_.stages[static_cast<size_t>(s)].view_of;
+  }
+}
+
+void Lowering::ports(const ir::Graph& source) {
+  for (const int v : g_.inputs) {
+    const StageValue& value = g_.values[static_cast<size_t>(v)];
+    out_.plan.inputs.push_back({value.name, value.dtype, value.dims});
+  }
+  for (size_t i = 0; i < g_.outputs.size(); ++i) {
+    const StageValue& value = g_.values[static_cast<size_t>(g_.outputs[i])];
+    out_.plan.outputs.push_back({source.outputs()[i].name, value.dtype, value.dims});
+  }
+}
+
+// Equal loops are one function, whatever their buffers are called.
+std::string Lowering::function_for(loop::Function f) {
+  f.name = "kernel";
+  const std::vector<std::string> origin = std::move(f.origin);
+  f.origin.clear();
+  for (size_t i = 0; i < f.buffers.size(); ++i) f.buffers[i].name = fmt::format("b{}", i);
+  auto [it, fresh] = by_text_.try_emplace(loop::print(f), "");
+  if (!fresh) return it->second;
+  it->second = fmt::format("kernel_{}", out_.functions.size());
+  f.name = it->second;
+  f.origin = origin;
+  out_.functions.push_back(std::move(f));
+  return it->second;
+}
+
+void Lowering::add_step(Kernel kernel) {
+  Step step;
+  step.origin = kernel.function.origin;
+  step.tasks = kernel.function.tasks();
+  step.scratch_bytes = static_cast<uint64_t>(kernel.function.scratch_bytes());
+  step.flops = kernel.flops;
+  step.bytes = kernel.bytes;
+  step.function = function_for(kernel.function);
+  out_.plan.steps.push_back(std::move(step));
+  kernels_.push_back(std::move(kernel));
+}
+
+uint32_t Lowering::weight(const Argument& a) {
+  const auto [it, fresh] = weights_.try_emplace({a.value, {}}, static_cast<uint32_t>(out_.plan.weights.size()));
+  if (!fresh) return it->second;
+  const auto tensor = std::make_shared<Tensor>(*g_.values[static_cast<size_t>(a.value)].constant);
+  out_.plan.weights.push_back(
+      {std::shared_ptr<const std::byte>(tensor, tensor->bytes()), static_cast<uint64_t>(tensor->byte_size()), false});
+  return it->second;
+}
+
+// Inputs, outputs and constants lie where they are; what is left shares the arena.
+void Lowering::place_values() {
+  std::map<int, Place> places;
+  for (size_t i = 0; i < g_.inputs.size(); ++i)
+    places[g_.inputs[i]] = {Space::Input, static_cast<uint32_t>(i), 0};
+  for (size_t i = 0; i < g_.outputs.size(); ++i)
+    places[root(g_.outputs[i])] = {Space::Output, static_cast<uint32_t>(i), 0};
+  uint64_t top = 0;
+  for (size_t s = 0; s < kernels_.size(); ++s)
+    for (const Argument& a : kernels_[s].arguments) {
+      const int value = root(a.value);
+      if (g_.values[static_cast<size_t>(value)].constant) {
+        out_.plan.steps[s].arguments.push_back({Space::Weight, weight(a), 0});
+        continue;
+      }
+      auto [it, fresh] = places.try_emplace(value, Place{Space::Arena, 0, top});
+      if (fresh) {
+        const auto bytes = static_cast<uint64_t>(g_.values[static_cast<size_t>(value)].bytes());
+        top += (bytes + ISO_SLACK + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT;
+      }
+      out_.plan.steps[s].arguments.push_back(it->second);
+    }
+  out_.plan.arena_bytes = top;
+}
+
+Expected<Lowered> Lowering::run(const ir::Graph& source) {
+  give_outputs_their_own_stages(g_);
+  if (options_.fuse) inline_stages(g_);
+  const std::vector<Group> groups = group_stages(g_);
+  layouts_ = choose_layouts(g_, groups);
+  readers_ = g_.readers();
+  ports(source);
+  out_.plan.model = source.name();
+  out_.plan.target = options_.target;
+  const Scene scene{&g_, &layouts_, &readers_, options_.target};
+  for (const Group& group : groups) add_step(rows_kernel(scene, group, "kernel"));
+  place_values();
+  return std::move(out_);
+}
+
+}  // namespace
+
+Expected<Lowered> lower(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options) {
+  ISOMER_TRY(StageGraph stages, stages_of(graph, table));
+  return Lowering(std::move(stages), options).run(graph);
+}
+
+}  // namespace isomer::compile

@@ -1,0 +1,30 @@
+// A graph as a plan of kernels: stages, groups, layouts, loops, memory. The graph has numbers for all sizes and no node
+// that only a reference kernel can run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/expected.h"
+#include "compile/plan.h"
+#include "ir/graph.h"
+#include "loop/stmt.h"
+#include "loop/target.h"
+
+namespace isomer::compile {
+
+struct LowerOptions {
+  loop::Target target;
+  bool fuse = true;      // off: every stage is a kernel of its own, in row-major order: the naive reference
+  bool contract = true;  // off: contractions are plain loops
+};
+
+struct Lowered {
+  Plan plan;
+  std::vector<loop::Function> functions;  // distinct; a step names one of them
+  uint64_t least_arena_bytes = 0;         // the most bytes that are alive at once: no plan can do with less
+};
+
+Expected<Lowered> lower(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options);
+
+}  // namespace isomer::compile

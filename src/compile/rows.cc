@@ -1,0 +1,486 @@
+// Groups of stages as loops over shared rows. The rows are the outer loops; inside one row the stages follow each other,
+// values that only the group needs stay in the worker's scratch memory, and vectors run along the axis that lies together.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compile/accesses.h"
+#include "compile/kernel.h"
+#include "te/scalar.h"
+#include "te/simplify.h"
+#include "te/substitute.h"
+
+namespace isomer::compile {
+
+using loop::LoopKind;
+using loop::Stmt;
+using te::Combiner;
+using te::Expr;
+using te::Kind;
+
+int Scene::lanes(DType t) const {
+  const auto bytes = static_cast<int>(std::max<size_t>(size_of(t), 4));  // narrower types are computed in 4 bytes
+  return std::max(1, target.vector_bytes / bytes);
+}
+
+namespace {
+
+constexpr double kTaskWork = 20000;  // operations that are worth a task of their own
+constexpr int64_t kMostTasks = 256;
+
+Expr neutral(Combiner c, DType t) {
+  return is_float(t) ? Expr::real(t, te::real_identity(c)) : Expr::integer(t, te::int_identity(c, t));
+}
+
+// Sums of narrow floats are kept in float until they are stored.
+DType accumulator(DType t) { return t == DType::F16 || t == DType::BF16 ? DType::F32 : t; }
+
+class RowsKernel {
+ public:
+  RowsKernel(const Scene& scene, const Group& group, std::string name) : scene_(scene), group_(group) {
+    kernel_.function.name = std::move(name);
+  }
+
+  Kernel make() {
+    rows_of_stages_ = group_.rows;
+    collect();
+    if (vectors_along_last_row()) {
+      const int last = row_order().back();
+      for (auto& rows : rows_of_stages_) rows.erase(rows.begin() + last);
+      collect();
+    }
+    merge_axes();
+    std::vector<Stmt> parts;
+    for (Inner& s : stages_) parts.push_back(stage_loops(s));
+    finish(Stmt::seq(std::move(parts)));
+    return std::move(kernel_);
+  }
+
+ private:
+  struct Inner {
+    std::vector<LoopAxis> spatial;  // inside the row, outermost first
+    std::vector<LoopAxis> reduce;
+    Expr body;   // over flat reads; of a reduction: what is combined
+    Expr where;  // of a reduction; empty: always
+    std::optional<Combiner> combiner;
+    DType dtype = DType::F32;  // of the value
+    Expr address;              // of the element that is written
+    int buffer = -1;
+    Expr position;  // Arg reductions: row-major over the reduced axes
+  };
+
+  int fresh() { return next_var_++; }
+
+  void collect();
+  void collect_stage(size_t i);
+  std::vector<int> row_order() const;
+  bool vectors_along_last_row() const;
+  void merge_axes();
+  void cut_long_axis();
+  void merge(std::vector<LoopAxis>& axes, const std::vector<Inner*>& users);
+  Stmt stage_loops(Inner& s);
+  Stmt pointwise(Inner& s);
+  Stmt reduction(Inner& s);
+  Stmt reduce_across(Inner& s);
+  Stmt reduce_lanes(Inner& s);
+  Stmt arg_reduction(Inner& s);
+  Stmt guarded(const Inner& s, Stmt body) const;
+  // Loops round `body`, outermost first.
+  static Stmt nest(const std::vector<LoopAxis>& axes, Stmt body);
+  // Vector loops over an axis: whole vectors, then the rest. `body` is given the axis' position.
+  using Body = std::function<Stmt(const Expr& position, int64_t lanes, const Expr& lane)>;
+  Stmt vectors(const LoopAxis& axis, int64_t lanes, const Body& body);
+  int64_t lanes_of(const Inner& s) const;
+  int local(DType t, int64_t elements);
+  void finish(Stmt row);
+  double work(const Inner& s) const;
+
+  const Scene& scene_;
+  const Group& group_;
+  Kernel kernel_;
+  int next_var_ = 0;
+  std::vector<std::vector<int>> rows_of_stages_;  // as Group::rows, less an axis that is taken for vectors
+  std::vector<LoopAxis> rows_;
+  std::vector<Inner> stages_;
+  // When the only axis was cut into pieces that do not divide it: the last one is shorter.
+  struct Cut {
+    LoopAxis piece;
+    int64_t total;
+  };
+  std::optional<Cut> cut_;
+  std::optional<Accesses> accesses_;
+};
+
+// The rows in the order in which the last stage's value stores them, as positions in rows_of_stages_.
+std::vector<int> RowsKernel::row_order() const {
+  const ModelStage& last = scene_.stage(group_.stages.back());
+  const std::vector<int>& ids = rows_of_stages_.back();
+  std::vector<int> order;
+  for (const int d : scene_.layout(last.value).order)
+    for (size_t r = 0; r < ids.size(); ++r)
+      if (last.axes[static_cast<size_t>(d)].id == ids[r]) order.push_back(static_cast<int>(r));
+  return order;
+}
+
+void RowsKernel::collect() {
+  kernel_.function.buffers.clear();
+  kernel_.arguments.clear();
+  rows_.clear();
+  stages_.clear();
+  accesses_.emplace(scene_, group_, rows_of_stages_, kernel_);
+  const ModelStage& last = scene_.stage(group_.stages.back());
+  for (const int r : row_order())
+    for (const te::Axis& a : last.axes)
+      if (a.id == rows_of_stages_.back()[static_cast<size_t>(r)]) rows_.push_back({fresh(), a.name, a.extent.value()});
+  for (size_t i = 0; i < group_.stages.size(); ++i) collect_stage(i);
+}
+
+void RowsKernel::collect_stage(size_t i) {
+  const ModelStage& s = scene_.stage(group_.stages[i]);
+  const std::vector<int> order = row_order();
+  Inner inner;
+  te::Substitution names;
+  std::vector<Expr> at(s.axes.size());
+  std::vector<te::Axis> scope;
+  for (const int d : scene_.layout(s.value).order) {
+    const te::Axis& a = s.axes[static_cast<size_t>(d)];
+    Expr var = Expr(0);
+    const std::vector<int>& ids = rows_of_stages_[i];
+    const auto row = std::find(ids.begin(), ids.end(), a.id);
+    if (row != ids.end()) {
+      const auto r = std::find(order.begin(), order.end(), static_cast<int>(row - ids.begin()));
+      var = rows_[static_cast<size_t>(r - order.begin())].expr();
+    } else if (a.extent.value() != 1) {
+      inner.spatial.push_back({fresh(), a.name, a.extent.value()});
+      var = inner.spatial.back().expr();
+    }
+    names.var(a.id, var);
+    at[static_cast<size_t>(d)] = var;
+  }
+  if (s.is_reduction())
+    for (const te::Axis& a : s.body->axes) {
+      if (a.extent.value() == 1) {
+        names.var(a.id, Expr(0));
+        continue;
+      }
+      inner.reduce.push_back({fresh(), a.name, a.extent.value()});
+      names.var(a.id, inner.reduce.back().expr());
+    }
+  for (const auto* list : {&rows_, &inner.spatial, &inner.reduce})
+    for (const LoopAxis& a : *list) scope.push_back(a.axis());
+  inner.dtype = scene_.value(s.value).dtype;
+  std::tie(inner.buffer, inner.address) = accesses_->write(s.value, at, scope);
+  if (s.is_reduction()) {
+    inner.combiner = s.body->combiner;
+    inner.body = accesses_->flat(names(s.body->args[0]), scope);
+    const Expr where = accesses_->flat(names(s.body->args[1]), scope);
+    if (where->kind != Kind::Int) inner.where = where;
+    if (where->kind == Kind::Int && where->integer == 0) inner.where = where;
+    if (te::is_arg(*inner.combiner)) {
+      Expr position(0);
+      for (const LoopAxis& a : inner.reduce) position = position * Expr(a.extent) + a.expr();
+      inner.position = te::simplify(position, scope);
+    }
+  } else {
+    inner.body = accesses_->flat(names(s.body), scope);
+  }
+  stages_.push_back(std::move(inner));
+}
+
+// Where all of the group is rows, the last row becomes the axis of vectors, unless a reduction runs along memory.
+bool RowsKernel::vectors_along_last_row() const {
+  if (rows_.empty()) return false;
+  for (const Inner& s : stages_) {
+    if (!s.spatial.empty()) return false;
+    if (!s.combiner || s.reduce.empty() || s.reduce.back().extent < 4) continue;
+    if (stride_of_main_read(s.body, s.reduce.back().var, kernel_.function) == 1) return false;
+  }
+  return true;
+}
+
+void RowsKernel::merge(std::vector<LoopAxis>& axes, const std::vector<Inner*>& users) {
+  for (size_t i = axes.size(); i-- > 1;) {
+    const LoopAxis outer = axes[i - 1], inner = axes[i];
+    bool all = true;
+    for (const Inner* s : users) {
+      all = all && index_runs_together(s->address, outer, inner);
+      for (const Expr* e : {&s->body, &s->where, &s->position})
+        all = all && (e->empty() || run_together(*e, outer, inner));
+    }
+    if (!all) continue;
+    const LoopAxis both{fresh(), inner.name, outer.extent * inner.extent};
+    for (Inner* s : users)
+      for (Expr* e : {&s->body, &s->where, &s->address, &s->position})
+        if (!e->empty()) *e = join_axes(*e, outer, inner, both);
+    axes[i - 1] = both;
+    axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void RowsKernel::merge_axes() {
+  std::vector<Inner*> all;
+  for (Inner& s : stages_) all.push_back(&s);
+  merge(rows_, all);
+  for (Inner& s : stages_) merge(s.spatial, {&s});
+  for (Inner& s : stages_)
+    if (s.combiner && !te::is_arg(*s.combiner)) merge(s.reduce, {&s});
+  // One stage alone: the last row and the inside may be one axis.
+  if (stages_.size() == 1 && stages_[0].spatial.size() == 1 && !rows_.empty()) {
+    std::vector<LoopAxis> axes = {rows_.back(), stages_[0].spatial[0]};
+    merge(axes, all);
+    if (axes.size() == 1) {
+      rows_.pop_back();
+      stages_[0].spatial = axes;
+    }
+  }
+  cut_long_axis();
+}
+
+// One stage over one long axis: the axis is cut into rows, so that there are tasks.
+void RowsKernel::cut_long_axis() {
+  if (stages_.size() != 1 || !rows_.empty() || stages_[0].spatial.size() != 1) return;
+  Inner& s = stages_[0];
+  const LoopAxis axis = s.spatial[0];
+  const int64_t lanes = lanes_of(s);
+  const auto pieces = std::min<int64_t>(static_cast<int64_t>(work(s) / kTaskWork), kMostTasks);
+  if (pieces < 2 || axis.extent < 4 * lanes) return;
+  const int64_t chunk = (axis.extent / pieces + lanes - 1) / lanes * lanes;
+  const int64_t count = (axis.extent + chunk - 1) / chunk;
+  if (count < 2) return;
+  const LoopAxis piece{fresh(), "piece", count}, inside{fresh(), axis.name, chunk};
+  te::Substitution names;
+  names.var(axis.var, piece.expr() * Expr(chunk) + inside.expr());
+  for (Expr* e : {&s.body, &s.where, &s.address, &s.position})
+    if (!e->empty()) *e = names(*e);
+  rows_ = {piece};
+  s.spatial = {inside};
+  if (axis.extent % chunk != 0) cut_ = Cut{piece, axis.extent};
+}
+
+Stmt RowsKernel::nest(const std::vector<LoopAxis>& axes, Stmt body) {
+  for (size_t i = axes.size(); i-- > 0;)
+    body = Stmt::loop(axes[i].var, axes[i].name, Expr(axes[i].extent), LoopKind::Serial, body);
+  return body;
+}
+
+Stmt RowsKernel::vectors(const LoopAxis& axis, int64_t lanes, const Body& body) {
+  std::vector<Stmt> parts;
+  const auto emit = [&](const Expr& start, int64_t count) {
+    if (count == 1) return body(start, 1, Expr(0));
+    const int v = fresh();
+    const Expr lane(te::Axis{v, "v", Dim(count)});
+    return Stmt::loop(v, "v", Expr(count), LoopKind::Vector, body(te::simplify(start + lane), count, lane));
+  };
+  const auto blocks = [&](const Expr& count) {
+    const int var = fresh();
+    const Expr at(te::Axis{var, axis.name, Dim(axis.extent / lanes)});
+    return Stmt::loop(var, axis.name, count, LoopKind::Serial, emit(at * Expr(lanes), lanes));
+  };
+  if (cut_) {
+    const int64_t rest = cut_->total % lanes, before = (cut_->piece.extent - 1) * axis.extent;
+    const Expr left = Expr(cut_->total) - cut_->piece.expr() * Expr(axis.extent);
+    parts.push_back(blocks(te::floor_div(te::min(Expr(axis.extent), left), Expr(lanes))));
+    if (rest > 0)
+      parts.push_back(Stmt::branch(te::eq(cut_->piece.expr(), Expr(cut_->piece.extent - 1)),
+                                   emit(Expr(cut_->total - rest - before), rest)));
+    return Stmt::seq(std::move(parts));
+  }
+  const int64_t whole = axis.extent / lanes, rest = axis.extent % lanes;
+  if (whole == 1) parts.push_back(emit(Expr(0), lanes));
+  if (whole > 1) parts.push_back(blocks(Expr(whole)));
+  if (rest > 0) parts.push_back(emit(Expr(whole * lanes), rest));
+  return Stmt::seq(std::move(parts));
+}
+
+int64_t RowsKernel::lanes_of(const Inner& s) const {
+  int64_t lanes = scene_.lanes(s.dtype);
+  te::for_each_node(s.body, [&](const Expr& n) {
+    if (n->kind == Kind::Read) lanes = std::min<int64_t>(lanes, scene_.lanes(n->dtype));
+  });
+  return lanes;
+}
+
+int RowsKernel::local(DType t, int64_t elements) {
+  auto& buffers = kernel_.function.buffers;
+  buffers.push_back({fmt::format("acc{}", buffers.size()), t, {elements}, loop::Scope::Local, true});
+  return static_cast<int>(buffers.size()) - 1;
+}
+
+Stmt RowsKernel::stage_loops(Inner& s) {
+  if (s.combiner) return te::is_arg(*s.combiner) ? arg_reduction(s) : reduction(s);
+  return pointwise(s);
+}
+
+Stmt RowsKernel::pointwise(Inner& s) {
+  if (s.spatial.empty()) return Stmt::store(s.buffer, {s.address}, s.body);
+  const LoopAxis inner = s.spatial.back();
+  const Stmt loops = vectors(inner, lanes_of(s), [&](const Expr& at, int64_t, const Expr&) {
+    te::Substitution names;
+    names.var(inner.var, at);
+    return Stmt::store(s.buffer, {names(s.address)}, names(s.body));
+  });
+  return nest({s.spatial.begin(), s.spatial.end() - 1}, loops);
+}
+
+Stmt RowsKernel::reduction(Inner& s) {
+  if (!s.spatial.empty()) return reduce_across(s);
+  return reduce_lanes(s);
+}
+
+Stmt RowsKernel::guarded(const Inner& s, Stmt body) const {
+  return s.where.empty() ? body : Stmt::branch(s.where, std::move(body));
+}
+
+// Vectors along an axis that stays: one accumulator a lane.
+Stmt RowsKernel::reduce_across(Inner& s) {
+  const LoopAxis inner = s.spatial.back();
+  const int64_t lanes = lanes_of(s);
+  const DType type = accumulator(s.body.dtype());
+  const int acc = local(type, lanes);
+  const std::vector<int> guards = s.where.empty() ? std::vector<int>{} : te::free_vars(s.where);
+  const bool lanewise = std::find(guards.begin(), guards.end(), inner.var) != guards.end();
+  const Stmt loops = vectors(inner, lanes, [&](const Expr& at, int64_t count, const Expr& lane) -> Stmt {
+    // Initialisation, reduction and store are vector loops of their own round the serial ones.
+    (void)lane;
+    const auto again = [&](const std::function<Stmt(const Expr& position, const Expr& l)>& make) {
+      if (count == 1) return make(at, Expr(0));
+      const int v = fresh();
+      const Expr l(te::Axis{v, "v", Dim(count)});
+      te::Substitution swap;
+      swap.var(lane->var, l);
+      return Stmt::loop(v, "v", Expr(count), LoopKind::Vector, make(swap(at), l));
+    };
+    const Stmt init = again([&](const Expr&, const Expr& l) { return Stmt::store(acc, {l}, neutral(*s.combiner, type)); });
+    const Stmt update = again([&](const Expr& position, const Expr& l) {
+      te::Substitution names;
+      names.var(inner.var, position);
+      Expr value = names(s.body);
+      if (lanewise) value = te::select(names(s.where), value, neutral(*s.combiner, value.dtype()));
+      return Stmt::store(acc, {l}, value, s.combiner);
+    });
+    const Stmt out = again([&](const Expr& position, const Expr& l) {
+      te::Substitution names;
+      names.var(inner.var, position);
+      return Stmt::store(s.buffer, {names(s.address)}, Expr::read(acc, type, {l}));
+    });
+    return Stmt::seq({init, nest(s.reduce, lanewise ? update : guarded(s, update)), out});
+  });
+  return nest({s.spatial.begin(), s.spatial.end() - 1}, loops);
+}
+
+// Vectors along the innermost reduced axis: partial results in lanes, combined at the end.
+Stmt RowsKernel::reduce_lanes(Inner& s) {
+  const DType type = accumulator(s.body.dtype());
+  const int total = local(type, 1);
+  const auto store_total = [&](Expr v) { return Stmt::store(total, {Expr(0)}, std::move(v), s.combiner); };
+  std::vector<Stmt> parts = {Stmt::store(total, {Expr(0)}, neutral(*s.combiner, type))};
+  const int64_t lanes = lanes_of(s);
+  if (s.reduce.empty()) {
+    parts.push_back(guarded(s, store_total(s.body)));
+  } else if (s.reduce.back().extent < 2 * lanes) {
+    parts.push_back(nest(s.reduce, guarded(s, store_total(s.body))));
+  } else {
+    const LoopAxis inner = s.reduce.back();
+    const int acc = local(type, lanes);
+    const auto each_lane = [&](const std::function<Stmt(const Expr&)>& make) {
+      const int v = fresh();
+      return Stmt::loop(v, "v", Expr(lanes), LoopKind::Vector, make(Expr(te::Axis{v, "v", Dim(lanes)})));
+    };
+    parts.push_back(each_lane([&](const Expr& l) { return Stmt::store(acc, {l}, neutral(*s.combiner, type)); }));
+    const Stmt loops = vectors(inner, lanes, [&](const Expr& at, int64_t, const Expr& lane) {
+      te::Substitution names;
+      names.var(inner.var, at);
+      Expr value = names(s.body);
+      if (!s.where.empty()) value = te::select(names(s.where), value, neutral(*s.combiner, value.dtype()));
+      return Stmt::store(acc, {lane}, value, s.combiner);
+    });
+    parts.push_back(nest({s.reduce.begin(), s.reduce.end() - 1}, loops));
+    parts.push_back(each_lane([&](const Expr& l) { return store_total(Expr::read(acc, type, {l})); }));
+  }
+  parts.push_back(Stmt::store(s.buffer, {s.address}, Expr::read(total, type, {Expr(0)})));
+  return Stmt::seq(std::move(parts));
+}
+
+// The best value so far and its position, side by side. NaN is better than any number; of equals the first or the last.
+Stmt RowsKernel::arg_reduction(Inner& s) {
+  const DType type = accumulator(s.body.dtype());
+  const int best = local(type, 1), place = local(DType::I64, 1);
+  const bool largest = *s.combiner == Combiner::ArgMax || *s.combiner == Combiner::ArgMaxLast;
+  const bool last = *s.combiner == Combiner::ArgMaxLast || *s.combiner == Combiner::ArgMinLast;
+  const Expr now = type == s.body.dtype() ? s.body : te::cast(type, s.body);
+  const Expr old = Expr::read(best, type, {Expr(0)}), found = Expr::read(place, DType::I64, {Expr(0)});
+  Expr better = largest ? now > old : now < old;
+  if (last) better = better || te::eq(now, old);
+  if (is_float(type)) {
+    const Expr nan = te::unary(te::UnaryOp::IsNan, now), was_nan = te::unary(te::UnaryOp::IsNan, old);
+    better = last ? better || nan : better || (nan && !was_nan);
+  }
+  better = better || found < Expr(0);
+  const Stmt take = Stmt::branch(better, Stmt::seq({Stmt::store(place, {Expr(0)}, s.position),
+                                                    Stmt::store(best, {Expr(0)}, now)}));
+  std::vector<Stmt> parts = {Stmt::store(best, {Expr(0)}, Expr::literal(type, 0)),
+                             Stmt::store(place, {Expr(0)}, Expr(-1)), nest(s.reduce, guarded(s, take))};
+  Expr result = te::max(found, Expr(0));
+  if (s.dtype != DType::I64) result = te::cast(s.dtype, result);
+  parts.push_back(Stmt::store(s.buffer, {s.address}, result));
+  return nest(s.spatial, Stmt::seq(std::move(parts)));
+}
+
+double RowsKernel::work(const Inner& s) const {
+  double n = 1;
+  for (const auto* axes : {&s.spatial, &s.reduce})
+    for (const LoopAxis& a : *axes) n *= static_cast<double>(a.extent);
+  return n * static_cast<double>(1 + price(s.body));
+}
+
+// The loops over rows, cut into tasks of enough work.
+void RowsKernel::finish(Stmt row) {
+  double inside = 0, bytes = 0;
+  for (const Inner& s : stages_) inside += work(s);
+  int64_t count = 1;
+  for (const LoopAxis& a : rows_) count *= a.extent;
+  for (const Argument& a : kernel_.arguments) bytes += static_cast<double>(scene_.value(a.value).bytes());
+  kernel_.flops = inside * static_cast<double>(count);
+  kernel_.bytes = bytes;
+  loop::Function& f = kernel_.function;
+  for (const int s : group_.stages)
+    for (const std::string& o : scene_.stage(s).origin)
+      if (std::find(f.origin.begin(), f.origin.end(), o) == f.origin.end()) f.origin.push_back(o);
+  if (rows_.empty()) {
+    f.body = row;
+    arguments_first(f);
+    return;
+  }
+  const auto wanted = static_cast<int64_t>(kernel_.flops / kTaskWork);
+  const int64_t tasks = std::clamp<int64_t>(wanted, 1, std::min(kMostTasks, count));
+  const int64_t chunk = (count + tasks - 1) / tasks;
+  const int64_t made = (count + chunk - 1) / chunk;
+  const LoopAxis task{fresh(), "task", made}, each{fresh(), "row", chunk};
+  const Expr flat = te::simplify(task.expr() * Expr(chunk) + each.expr());
+  te::Substitution names;
+  Expr rest = flat;
+  for (size_t i = rows_.size(); i-- > 0;) {
+    const Expr extent(rows_[i].extent);
+    names.var(rows_[i].var, i == 0 ? rest : te::floor_mod(rest, extent));
+    rest = te::floor_div(rest, extent);
+  }
+  row = substitute(row, names);
+  const Expr length = count % chunk == 0 ? Expr(chunk) : te::min(Expr(chunk), Expr(count) - task.expr() * Expr(chunk));
+  if (chunk > 1 || count % chunk != 0) {
+    row = Stmt::loop(each.var, each.name, length, LoopKind::Serial, row);
+  } else {
+    te::Substitution zero;
+    zero.var(each.var, Expr(0));
+    row = substitute(row, zero);
+  }
+  f.body = Stmt::loop(task.var, task.name, Expr(made), made > 1 ? LoopKind::Parallel : LoopKind::Serial, row);
+  arguments_first(f);
+}
+
+}  // namespace
+
+Kernel rows_kernel(const Scene& scene, const Group& group, std::string name) {
+  return RowsKernel(scene, group, std::move(name)).make();
+}
+
+}  // namespace isomer::compile
