@@ -90,10 +90,16 @@ std::vector<Expr> Accesses::position(const Place& p, const std::vector<Expr>& at
 Expr Accesses::flat(const Expr& e, const std::vector<te::Axis>& scope) {
   te::Substitution s;
   s.reads([&](const te::Node& read, std::vector<Expr> at) {
+    if (const auto it = pinned_.find(read.tensor); it != pinned_.end())
+      return Expr::read(it->second.first, read.dtype, {it->second.second});
     const Place& p = place(read.tensor, false);
     return Expr::read(p.buffer, read.dtype, position(p, at, scope));
   });
   return te::simplify(s(e), scope);
+}
+
+void Accesses::pin(int value, int buffer, Expr position) {
+  pinned_.insert_or_assign(value, std::pair(buffer, std::move(position)));
 }
 
 std::pair<int, Expr> Accesses::write(int value, const std::vector<Expr>& at, const std::vector<te::Axis>& scope) {
@@ -129,11 +135,32 @@ bool run_together(const Expr& e, const LoopAxis& outer, const LoopAxis& inner) {
   return true;
 }
 
-Expr join_axes(const Expr& e, const LoopAxis& outer, const LoopAxis& inner, const LoopAxis& both) {
-  te::Substitution s;
-  s.var(outer.var, Expr(0));
-  s.var(inner.var, both.expr());
-  return te::simplify(s(e), std::vector<te::Axis>{both.axis()});
+void join_axes(std::vector<LoopAxis>& axes, const std::vector<Expr*>& bodies, const std::vector<Expr*>& indices,
+               int& next_var) {
+  for (size_t i = axes.size(); i-- > 1;) {
+    const LoopAxis outer = axes[i - 1], inner = axes[i];
+    const auto together = [&](const Expr* e) { return e->empty() || run_together(*e, outer, inner); };
+    const auto index_together = [&](const Expr* e) { return e->empty() || index_runs_together(*e, outer, inner); };
+    if (!std::all_of(bodies.begin(), bodies.end(), together)) continue;
+    if (!std::all_of(indices.begin(), indices.end(), index_together)) continue;
+    const LoopAxis both{next_var++, inner.name, outer.extent * inner.extent};
+    te::Substitution s;
+    s.var(outer.var, Expr(0));
+    s.var(inner.var, both.expr());
+    for (const auto* list : {&bodies, &indices})
+      for (Expr* e : *list)
+        if (!e->empty()) *e = te::simplify(s(*e), std::vector<te::Axis>{both.axis()});
+    axes[i - 1] = both;
+    axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void unflatten_into(te::Substitution& names, const std::vector<LoopAxis>& axes, Expr position) {
+  for (size_t i = axes.size(); i-- > 0;) {
+    const Expr extent(axes[i].extent);
+    names.var(axes[i].var, i == 0 ? position : te::floor_mod(position, extent));
+    position = te::floor_div(position, extent);
+  }
 }
 
 namespace {

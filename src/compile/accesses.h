@@ -29,6 +29,8 @@ class Accesses {
 
   // The expression with reads of values turned into reads of buffers. `scope` are the loop axes round it.
   te::Expr flat(const te::Expr& e, const std::vector<te::Axis>& scope);
+  // From now on reads of `value` are reads of this buffer at this position.
+  void pin(int value, int buffer, te::Expr position);
   // The buffer and position of the element of `value` at these indices, one per dim.
   std::pair<int, te::Expr> write(int value, const std::vector<te::Expr>& at, const std::vector<te::Axis>& scope);
 
@@ -46,6 +48,7 @@ class Accesses {
   std::map<int, std::vector<int64_t>> scratch_;  // value -> extents inside the row by dim, 0 where it is a row
   std::set<int> checked_;                        // values read at positions found in data
   std::map<int, Place> places_;
+  std::map<int, std::pair<int, te::Expr>> pinned_;
 };
 
 // The step in memory of the largest read in `e` when the axis moves by one; nothing when it is no linear position.
@@ -54,7 +57,12 @@ std::optional<int64_t> stride_of_main_read(const te::Expr& e, int var, const loo
 // Whether every position in `e` moves with the two axes as with one axis of both extents, and nothing else sees them.
 bool run_together(const te::Expr& e, const LoopAxis& outer, const LoopAxis& inner);
 bool index_runs_together(const te::Expr& index, const LoopAxis& outer, const LoopAxis& inner);
-te::Expr join_axes(const te::Expr& e, const LoopAxis& outer, const LoopAxis& inner, const LoopAxis& both);
+// Joins neighbours among `axes` (outermost first) wherever everything runs together with them, and rewrites the
+// expressions: `bodies` with reads in them, `indices` that are positions themselves. Empty expressions are skipped.
+void join_axes(std::vector<LoopAxis>& axes, const std::vector<te::Expr*>& bodies,
+               const std::vector<te::Expr*>& indices, int& next_var);
+// Gives each axis its part of a position that counts through all of them, row-major.
+void unflatten_into(te::Substitution& names, const std::vector<LoopAxis>& axes, te::Expr position);
 
 loop::Stmt substitute(const loop::Stmt& s, te::Substitution& names);
 

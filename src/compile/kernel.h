@@ -1,6 +1,7 @@
 // Kernel: one loop function of a plan and what its arguments are. A scheme turns a group of stages into kernels.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ struct Packing {
 };
 
 struct Argument {
-  int value = -1;  // of the StageGraph, or -1 - i for temporary i of the plan
+  int value = -1;
   std::optional<Layout> layout;    // of a constant that is wanted in another order than it has
   std::optional<Packing> packing;  // of a constant that is wanted packed
 };
@@ -43,6 +44,8 @@ struct Scene {
   const std::vector<Layout>* layouts = nullptr;
   const std::vector<std::vector<int>>* readers = nullptr;  // by value: stages
   loop::Target target;
+  // A value that only kernels know: a new number of elements of a type in the arena.
+  std::function<int(DType, int64_t)> temporary;
 
   const ModelStage& stage(int s) const { return graph->stages[static_cast<size_t>(s)]; }
   const StageValue& value(int v) const { return graph->values[static_cast<size_t>(v)]; }
@@ -52,5 +55,10 @@ struct Scene {
 
 // Any group, as loops over its rows with the stages inside; vectors along what lies together in memory.
 Kernel rows_kernel(const Scene& scene, const Group& group, std::string name);
+
+
+// A contraction with its epilogue, by register tiles: rows of the left side as they lie or gathered into scratch, the
+// right side in packed panels. Nothing where no intrinsic of the target fits.
+std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group, const std::string& name);
 
 }  // namespace isomer::compile

@@ -199,22 +199,12 @@ bool RowsKernel::vectors_along_last_row() const {
 }
 
 void RowsKernel::merge(std::vector<LoopAxis>& axes, const std::vector<Inner*>& users) {
-  for (size_t i = axes.size(); i-- > 1;) {
-    const LoopAxis outer = axes[i - 1], inner = axes[i];
-    bool all = true;
-    for (const Inner* s : users) {
-      all = all && index_runs_together(s->address, outer, inner);
-      for (const Expr* e : {&s->body, &s->where, &s->position})
-        all = all && (e->empty() || run_together(*e, outer, inner));
-    }
-    if (!all) continue;
-    const LoopAxis both{fresh(), inner.name, outer.extent * inner.extent};
-    for (Inner* s : users)
-      for (Expr* e : {&s->body, &s->where, &s->address, &s->position})
-        if (!e->empty()) *e = join_axes(*e, outer, inner, both);
-    axes[i - 1] = both;
-    axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
+  std::vector<Expr*> bodies, indices;
+  for (Inner* s : users) {
+    for (Expr* e : {&s->body, &s->where, &s->position}) bodies.push_back(e);
+    indices.push_back(&s->address);
   }
+  join_axes(axes, bodies, indices, next_var_);
 }
 
 void RowsKernel::merge_axes() {
@@ -458,12 +448,7 @@ void RowsKernel::finish(Stmt row) {
   const LoopAxis task{fresh(), "task", made}, each{fresh(), "row", chunk};
   const Expr flat = te::simplify(task.expr() * Expr(chunk) + each.expr());
   te::Substitution names;
-  Expr rest = flat;
-  for (size_t i = rows_.size(); i-- > 0;) {
-    const Expr extent(rows_[i].extent);
-    names.var(rows_[i].var, i == 0 ? rest : te::floor_mod(rest, extent));
-    rest = te::floor_div(rest, extent);
-  }
+  unflatten_into(names, rows_, flat);
   row = substitute(row, names);
   const Expr length = count % chunk == 0 ? Expr(chunk) : te::min(Expr(chunk), Expr(count) - task.expr() * Expr(chunk));
   if (chunk > 1 || count % chunk != 0) {
