@@ -48,10 +48,10 @@ class Grouper {
     for (const ModelStage& s : g.stages) reads_.push_back(values_read(s.body));
   }
 
-  std::vector<Group> run() {
-    for (size_t s = 0; s < g_.stages.size(); ++s)
+  std::vector<Group> run(bool fuse) {
+    for (size_t s = 0; fuse && s < g_.stages.size(); ++s)
       if (auto c = contraction(g_.stages[s])) contract(s, *std::move(c));
-    for (size_t s = 0; s < g_.stages.size(); ++s)
+    for (size_t s = 0; fuse && s < g_.stages.size(); ++s)
       if (group_[s] < 0 && g_.stages[s].view_of < 0 && g_.stages[s].is_reduction()) grow(s);
     for (size_t s = 0; s < g_.stages.size(); ++s)
       if (group_[s] < 0 && g_.stages[s].view_of < 0) open(s);
@@ -282,6 +282,6 @@ class Grouper {
 
 }  // namespace
 
-std::vector<Group> group_stages(const StageGraph& graph) { return Grouper(graph).run(); }
+std::vector<Group> group_stages(const StageGraph& graph, bool fuse) { return Grouper(graph).run(fuse); }
 
 }  // namespace isomer::compile

@@ -23,6 +23,7 @@ struct Group {
 void inline_stages(StageGraph& graph);
 
 // Every stage that is no view is in exactly one group; groups are in an order in which each reads only earlier ones.
-std::vector<Group> group_stages(const StageGraph& graph);
+// Without `fuse` each is alone in its group.
+std::vector<Group> group_stages(const StageGraph& graph, bool fuse = true);
 
 }  // namespace isomer::compile

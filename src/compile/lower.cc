@@ -6,12 +6,12 @@
 #include <cstring>
 #include <map>
 
+#include "compile/arena.h"
 #include "compile/group.h"
 #include "compile/kernel.h"
 #include "compile/stages.h"
 #include "compile/storage.h"
 #include "loop/print.h"
-#include "runtime/abi.h"
 
 namespace isomer::compile {
 
@@ -133,34 +133,48 @@ void Lowering::place_values() {
     places[g_.inputs[i]] = {Space::Input, static_cast<uint32_t>(i), 0};
   for (size_t i = 0; i < g_.outputs.size(); ++i)
     places[root(g_.outputs[i])] = {Space::Output, static_cast<uint32_t>(i), 0};
-  uint64_t top = 0;
+  std::vector<Interval> intervals;
+  std::map<int, size_t> interval_of;
+  for (size_t s = 0; s < kernels_.size(); ++s)
+    for (const Argument& a : kernels_[s].arguments) {
+      const int value = root(a.value);
+      const StageValue& v = g_.values[static_cast<size_t>(value)];
+      if (v.constant || places.count(value)) continue;
+      const auto [it, fresh] = interval_of.try_emplace(value, intervals.size());
+      if (fresh) intervals.push_back({static_cast<uint64_t>(v.bytes()), static_cast<int>(s), static_cast<int>(s)});
+      intervals[it->second].last = static_cast<int>(s);
+    }
+  const Arena arena = plan_arena(intervals);
+  for (const auto& [value, i] : interval_of) {
+    places[value] = {Space::Arena, 0, arena.offsets[i]};
+    out_.plan.steps[static_cast<size_t>(intervals[i].last)].freed.push_back({arena.offsets[i], intervals[i].bytes});
+  }
+  out_.plan.arena_bytes = arena.bytes;
+  out_.least_arena_bytes = arena.lower_bound;
   for (size_t s = 0; s < kernels_.size(); ++s)
     for (const Argument& a : kernels_[s].arguments) {
       const int value = root(a.value);
       if (g_.values[static_cast<size_t>(value)].constant) {
-        out_.plan.steps[s].arguments.push_back({Space::Weight, weight(a), 0});
-        continue;
+        out_.plan.steps[s].arguments.push_back({Space::Weight, weight({value, a.layout, a.packing}), 0});
+      } else {
+        out_.plan.steps[s].arguments.push_back(places.at(value));
       }
-      auto [it, fresh] = places.try_emplace(value, Place{Space::Arena, 0, top});
-      if (fresh) {
-        const auto bytes = static_cast<uint64_t>(g_.values[static_cast<size_t>(value)].bytes());
-        top += (bytes + ISO_SLACK + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT;
-      }
-      out_.plan.steps[s].arguments.push_back(it->second);
     }
-  out_.plan.arena_bytes = top;
 }
 
 Expected<Lowered> Lowering::run(const ir::Graph& source) {
   give_outputs_their_own_stages(g_);
   if (options_.fuse) inline_stages(g_);
-  const std::vector<Group> groups = group_stages(g_);
+  const std::vector<Group> groups = group_stages(g_, options_.fuse);
   layouts_ = choose_layouts(g_, groups);
   readers_ = g_.readers();
   ports(source);
   out_.plan.model = source.name();
   out_.plan.target = options_.target;
-  const Scene scene{&g_, &layouts_, &readers_, options_.target};
+  const Scene scene{&g_, &layouts_, &readers_, options_.target, [this](DType t, int64_t elements) {
+                      g_.values.push_back({"temporary", t, {elements}, -1, std::nullopt, -1});
+                      return static_cast<int>(g_.values.size()) - 1;
+                    }};
   for (const Group& group : groups) add_step(rows_kernel(scene, group, "kernel"));
   place_values();
   return std::move(out_);

@@ -1,0 +1,115 @@
+#include "compile/executable.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "codegen/codegen.h"
+#include "compile/host_program.h"
+
+namespace isomer::compile {
+
+struct Executable::Impl {
+  codegen::Jit jit;
+  std::unique_ptr<HostProgram> program;
+  iso_model* model = nullptr;
+  uint64_t least_arena_bytes = 0;
+  size_t functions = 0;
+};
+
+Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executable::~Executable() {
+  if (impl_) iso_close(impl_->model, nullptr);
+}
+
+const Plan& Executable::plan() const { return impl_->program->plan(); }
+uint64_t Executable::least_arena_bytes() const { return impl_->least_arena_bytes; }
+size_t Executable::function_count() const { return impl_->functions; }
+
+namespace {
+
+Diagnostic failure(const iso_error& error) { return {"E-run", error.message}; }
+
+}  // namespace
+
+Expected<std::shared_ptr<const Executable>> Executable::build(const ir::Graph& graph, const ir::OpTable& table,
+                                                              const ExecutableOptions& options) {
+  ISOMER_TRY(Lowered lowered, lower(graph, table, options.lower));
+  codegen::Options code;
+  code.wide = options.wide;
+  code.threads = options.compile_threads;
+  code.dump_dir = options.dump_dir;
+  ISOMER_TRY(const std::vector<codegen::Object> objects,
+             codegen::emit_objects(lowered.functions, options.lower.target, code));
+  ISOMER_TRY(codegen::Jit jit, codegen::Jit::load(objects));
+  auto impl = std::make_unique<Impl>(Impl{std::move(jit), nullptr, nullptr, lowered.least_arena_bytes, lowered.functions.size()});
+  ISOMER_TRY(impl->program, HostProgram::make(std::move(lowered.plan), [&](std::string_view name) {
+    return reinterpret_cast<iso_kernel>(impl->jit.find(name));
+  }));
+  iso_error error;
+  impl->model = iso_open_program(impl->program->get(), &error);
+  if (!impl->model) return failure(error);
+  return std::shared_ptr<const Executable>(new Executable(std::move(impl)));
+}
+
+Runner::Runner(std::shared_ptr<const Executable> executable, iso_context* context)
+    : executable_(std::move(executable)), context_(context) {}
+Runner::Runner(Runner&& o) noexcept
+    : executable_(std::move(o.executable_)), context_(std::exchange(o.context_, nullptr)) {}
+Runner& Runner::operator=(Runner&& o) noexcept {
+  std::swap(executable_, o.executable_);
+  std::swap(context_, o.context_);
+  return *this;
+}
+Runner::~Runner() { iso_free_context(context_, nullptr); }
+
+Expected<Runner> Runner::make(std::shared_ptr<const Executable> executable, int threads, uint32_t flags) {
+  iso_error error;
+  iso_context* context = iso_new_context(executable->impl_->model, threads, flags, &error);
+  if (!context) return failure(error);
+  return Runner(std::move(executable), context);
+}
+
+Expected<std::vector<Tensor>> Runner::run(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> outputs;
+  for (const Port& p : executable_->plan().outputs) {
+    ISOMER_CHECK_OK(checked_elements(p.dtype, p.dims));
+    outputs.emplace_back(p.dtype, p.dims);
+  }
+  ISOMER_CHECK_OK(run_into(inputs, outputs));
+  return outputs;
+}
+
+Expected<void> Runner::run_into(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
+  std::vector<iso_buffer> in, out;
+  for (const Tensor& t : inputs) {
+    iso_buffer b = {};
+    b.data = const_cast<std::byte*>(t.bytes());  // inputs are never written
+    b.bytes = t.byte_size();
+    b.dims = t.dims().data();
+    b.rank = static_cast<int32_t>(t.rank());
+    b.dtype = onnx_number(t.dtype());
+    in.push_back(b);
+  }
+  for (Tensor& t : outputs) {
+    iso_buffer b = {};
+    b.data = t.mutable_bytes();
+    b.bytes = t.byte_size();
+    out.push_back(b);
+  }
+  iso_error error;
+  const int code = iso_run(context_, in.data(), static_cast<uint32_t>(in.size()), out.data(),
+                           static_cast<uint32_t>(out.size()), &error);
+  if (code != ISO_OK) return failure(error);
+  return {};
+}
+
+std::vector<iso_profile> Runner::profile() const {
+  std::vector<iso_profile> out;
+  iso_profile p;
+  for (uint32_t s = 0; s < executable_->plan().steps.size(); ++s)
+    if (iso_step_profile(context_, s, &p, nullptr) == ISO_OK) out.push_back(p);
+  return out;
+}
+
+}  // namespace isomer::compile
