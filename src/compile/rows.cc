@@ -87,9 +87,12 @@ class RowsKernel {
   Stmt guarded(const Inner& s, Stmt body) const;
   // Loops round `body`, outermost first.
   static Stmt nest(const std::vector<LoopAxis>& axes, Stmt body);
-  // Vector loops over an axis: whole vectors, then the rest. `body` is given the axis' position.
-  using Body = std::function<Stmt(const Expr& position, int64_t lanes, const Expr& lane)>;
-  Stmt vectors(const LoopAxis& axis, int64_t lanes, const Body& body);
+  // An axis cut into blocks of `lanes`, the rest as a shorter one; `body` is given a block's start and length.
+  using Block = std::function<Stmt(const Expr& start, int64_t count)>;
+  Stmt blocks(const LoopAxis& axis, int64_t lanes, const Block& body);
+  // A vector loop over one block; `body` is given the position on the axis and the number of the lane.
+  using Lanes = std::function<Stmt(const Expr& position, const Expr& lane)>;
+  Stmt vector(const Expr& start, int64_t count, const Lanes& body);
   int64_t lanes_of(const Inner& s) const;
   int local(DType t, int64_t elements);
   void finish(Stmt row);
@@ -253,33 +256,33 @@ Stmt RowsKernel::nest(const std::vector<LoopAxis>& axes, Stmt body) {
   return body;
 }
 
-Stmt RowsKernel::vectors(const LoopAxis& axis, int64_t lanes, const Body& body) {
+Stmt RowsKernel::blocks(const LoopAxis& axis, int64_t lanes, const Block& body) {
   std::vector<Stmt> parts;
-  const auto emit = [&](const Expr& start, int64_t count) {
-    if (count == 1) return body(start, 1, Expr(0));
-    const int v = fresh();
-    const Expr lane(te::Axis{v, "v", Dim(count)});
-    return Stmt::loop(v, "v", Expr(count), LoopKind::Vector, body(te::simplify(start + lane), count, lane));
-  };
-  const auto blocks = [&](const Expr& count) {
-    const int var = fresh();
-    const Expr at(te::Axis{var, axis.name, Dim(axis.extent / lanes)});
-    return Stmt::loop(var, axis.name, count, LoopKind::Serial, emit(at * Expr(lanes), lanes));
+  const auto whole_blocks = [&](const Expr& count) {
+    const LoopAxis block{next_var_++, axis.name, axis.extent / lanes};
+    return Stmt::loop(block.var, block.name, count, LoopKind::Serial, body(block.expr() * Expr(lanes), lanes));
   };
   if (cut_) {
     const int64_t rest = cut_->total % lanes, before = (cut_->piece.extent - 1) * axis.extent;
     const Expr left = Expr(cut_->total) - cut_->piece.expr() * Expr(axis.extent);
-    parts.push_back(blocks(te::floor_div(te::min(Expr(axis.extent), left), Expr(lanes))));
+    parts.push_back(whole_blocks(te::floor_div(te::min(Expr(axis.extent), left), Expr(lanes))));
     if (rest > 0)
       parts.push_back(Stmt::branch(te::eq(cut_->piece.expr(), Expr(cut_->piece.extent - 1)),
-                                   emit(Expr(cut_->total - rest - before), rest)));
+                                   body(Expr(cut_->total - rest - before), rest)));
     return Stmt::seq(std::move(parts));
   }
   const int64_t whole = axis.extent / lanes, rest = axis.extent % lanes;
-  if (whole == 1) parts.push_back(emit(Expr(0), lanes));
-  if (whole > 1) parts.push_back(blocks(Expr(whole)));
-  if (rest > 0) parts.push_back(emit(Expr(whole * lanes), rest));
+  if (whole == 1) parts.push_back(body(Expr(0), lanes));
+  if (whole > 1) parts.push_back(whole_blocks(Expr(whole)));
+  if (rest > 0) parts.push_back(body(Expr(whole * lanes), rest));
   return Stmt::seq(std::move(parts));
+}
+
+Stmt RowsKernel::vector(const Expr& start, int64_t count, const Lanes& body) {
+  if (count == 1) return body(start, Expr(0));
+  const LoopAxis lane{next_var_++, "v", count};
+  return Stmt::loop(lane.var, lane.name, Expr(count), LoopKind::Vector,
+                    body(te::simplify(start + lane.expr()), lane.expr()));
 }
 
 int64_t RowsKernel::lanes_of(const Inner& s) const {
@@ -304,10 +307,12 @@ Stmt RowsKernel::stage_loops(Inner& s) {
 Stmt RowsKernel::pointwise(Inner& s) {
   if (s.spatial.empty()) return Stmt::store(s.buffer, {s.address}, s.body);
   const LoopAxis inner = s.spatial.back();
-  const Stmt loops = vectors(inner, lanes_of(s), [&](const Expr& at, int64_t, const Expr&) {
-    te::Substitution names;
-    names.var(inner.var, at);
-    return Stmt::store(s.buffer, {names(s.address)}, names(s.body));
+  const Stmt loops = blocks(inner, lanes_of(s), [&](const Expr& start, int64_t count) {
+    return vector(start, count, [&](const Expr& at, const Expr&) {
+      te::Substitution names;
+      names.var(inner.var, at);
+      return Stmt::store(s.buffer, {names(s.address)}, names(s.body));
+    });
   });
   return nest({s.spatial.begin(), s.spatial.end() - 1}, loops);
 }
@@ -329,29 +334,22 @@ Stmt RowsKernel::reduce_across(Inner& s) {
   const int acc = local(type, lanes);
   const std::vector<int> guards = s.where.empty() ? std::vector<int>{} : te::free_vars(s.where);
   const bool lanewise = std::find(guards.begin(), guards.end(), inner.var) != guards.end();
-  const Stmt loops = vectors(inner, lanes, [&](const Expr& at, int64_t count, const Expr& lane) -> Stmt {
-    // Initialisation, reduction and store are vector loops of their own round the serial ones.
-    (void)lane;
-    const auto again = [&](const std::function<Stmt(const Expr& position, const Expr& l)>& make) {
-      if (count == 1) return make(at, Expr(0));
-      const int v = fresh();
-      const Expr l(te::Axis{v, "v", Dim(count)});
-      te::Substitution swap;
-      swap.var(lane->var, l);
-      return Stmt::loop(v, "v", Expr(count), LoopKind::Vector, make(swap(at), l));
+  const Stmt loops = blocks(inner, lanes, [&](const Expr& start, int64_t count) {
+    const auto at = [&](const Expr& position, const Expr& e) {
+      te::Substitution names;
+      names.var(inner.var, position);
+      return names(e);
     };
-    const Stmt init = again([&](const Expr&, const Expr& l) { return Stmt::store(acc, {l}, neutral(*s.combiner, type)); });
-    const Stmt update = again([&](const Expr& position, const Expr& l) {
-      te::Substitution names;
-      names.var(inner.var, position);
-      Expr value = names(s.body);
-      if (lanewise) value = te::select(names(s.where), value, neutral(*s.combiner, value.dtype()));
-      return Stmt::store(acc, {l}, value, s.combiner);
+    const Stmt init = vector(start, count, [&](const Expr&, const Expr& lane) {
+      return Stmt::store(acc, {lane}, neutral(*s.combiner, type));
     });
-    const Stmt out = again([&](const Expr& position, const Expr& l) {
-      te::Substitution names;
-      names.var(inner.var, position);
-      return Stmt::store(s.buffer, {names(s.address)}, Expr::read(acc, type, {l}));
+    const Stmt update = vector(start, count, [&](const Expr& position, const Expr& lane) {
+      Expr value = at(position, s.body);
+      if (lanewise) value = te::select(at(position, s.where), value, neutral(*s.combiner, value.dtype()));
+      return Stmt::store(acc, {lane}, value, s.combiner);
+    });
+    const Stmt out = vector(start, count, [&](const Expr& position, const Expr& lane) {
+      return Stmt::store(s.buffer, {at(position, s.address)}, Expr::read(acc, type, {lane}));
     });
     return Stmt::seq({init, nest(s.reduce, lanewise ? update : guarded(s, update)), out});
   });
@@ -372,20 +370,22 @@ Stmt RowsKernel::reduce_lanes(Inner& s) {
   } else {
     const LoopAxis inner = s.reduce.back();
     const int acc = local(type, lanes);
-    const auto each_lane = [&](const std::function<Stmt(const Expr&)>& make) {
-      const int v = fresh();
-      return Stmt::loop(v, "v", Expr(lanes), LoopKind::Vector, make(Expr(te::Axis{v, "v", Dim(lanes)})));
-    };
-    parts.push_back(each_lane([&](const Expr& l) { return Stmt::store(acc, {l}, neutral(*s.combiner, type)); }));
-    const Stmt loops = vectors(inner, lanes, [&](const Expr& at, int64_t, const Expr& lane) {
-      te::Substitution names;
-      names.var(inner.var, at);
-      Expr value = names(s.body);
-      if (!s.where.empty()) value = te::select(names(s.where), value, neutral(*s.combiner, value.dtype()));
-      return Stmt::store(acc, {lane}, value, s.combiner);
+    parts.push_back(vector(Expr(0), lanes, [&](const Expr&, const Expr& lane) {
+      return Stmt::store(acc, {lane}, neutral(*s.combiner, type));
+    }));
+    const Stmt loops = blocks(inner, lanes, [&](const Expr& start, int64_t count) {
+      return vector(start, count, [&](const Expr& position, const Expr& lane) {
+        te::Substitution names;
+        names.var(inner.var, position);
+        Expr value = names(s.body);
+        if (!s.where.empty()) value = te::select(names(s.where), value, neutral(*s.combiner, value.dtype()));
+        return Stmt::store(acc, {lane}, value, s.combiner);
+      });
     });
     parts.push_back(nest({s.reduce.begin(), s.reduce.end() - 1}, loops));
-    parts.push_back(each_lane([&](const Expr& l) { return store_total(Expr::read(acc, type, {l})); }));
+    parts.push_back(vector(Expr(0), lanes, [&](const Expr&, const Expr& lane) {
+      return store_total(Expr::read(acc, type, {lane}));
+    }));
   }
   parts.push_back(Stmt::store(s.buffer, {s.address}, Expr::read(total, type, {Expr(0)})));
   return Stmt::seq(std::move(parts));

@@ -160,7 +160,8 @@ Expected<Expr> Stager::hoist_reduce(const Expr& e, const std::vector<te::Axis>& 
   std::vector<Expr> at;
   int64_t elements = 1;
   for (const te::Axis& a : scope) {
-    if (std::find(used.begin(), used.end(), a.id) == used.end()) continue;
+    // Axes of extent 1 stay, so that the value keeps the rank of the one it becomes.
+    if (a.extent.value() != 1 && std::find(used.begin(), used.end(), a.id) == used.end()) continue;
     stage.axes.push_back(a);
     dims.push_back(a.extent.value());
     at.emplace_back(a);
