@@ -70,7 +70,7 @@ const Accesses::Place& Accesses::place(int value, bool written) {
       for (const int d : layout.order) dims.push_back(v.dims[static_cast<size_t>(d)]);
     }
     buffers.push_back({v.name, v.dtype, std::move(dims), loop::Scope::Argument, written});
-    kernel_.arguments.push_back({value, std::nullopt, std::nullopt});
+    kernel_.arguments.push_back({value, std::nullopt});
   }
   return places_[value] = p;
 }
@@ -184,8 +184,7 @@ Stmt rebuild(const Stmt& s, te::Substitution& names, const std::vector<int>* buf
       for (const Stmt& b : s->body) body.push_back(rebuild(b, names, buffer));
       return Stmt::seq(std::move(body));
     }
-    case StmtKind::Store:
-      return Stmt::store(number(s->buffer), all(s->indices), names(s->value), s->combiner);
+    case StmtKind::Store: return Stmt::store(number(s->buffer), all(s->indices), names(s->value), s->combiner);
     case StmtKind::Tile: {
       std::vector<loop::TileOperand> operands = s->operands;
       for (loop::TileOperand& o : operands) {
@@ -194,8 +193,7 @@ Stmt rebuild(const Stmt& s, te::Substitution& names, const std::vector<int>* buf
       }
       return Stmt::tile(s->intrinsic, std::move(operands), all(s->extents));
     }
-    case StmtKind::Prefetch:
-      return Stmt::prefetch(number(s->buffer), all(s->indices));
+    case StmtKind::Prefetch: return Stmt::prefetch(number(s->buffer), all(s->indices));
   }
   return s;
 }

@@ -59,8 +59,8 @@ bool run_together(const te::Expr& e, const LoopAxis& outer, const LoopAxis& inne
 bool index_runs_together(const te::Expr& index, const LoopAxis& outer, const LoopAxis& inner);
 // Joins neighbours among `axes` (outermost first) wherever everything runs together with them, and rewrites the
 // expressions: `bodies` with reads in them, `indices` that are positions themselves. Empty expressions are skipped.
-void join_axes(std::vector<LoopAxis>& axes, const std::vector<te::Expr*>& bodies,
-               const std::vector<te::Expr*>& indices, int& next_var);
+void join_axes(std::vector<LoopAxis>& axes, const std::vector<te::Expr*>& bodies, const std::vector<te::Expr*>& indices,
+               int& next_var);
 // Gives each axis its part of a position that counts through all of them, row-major.
 void unflatten_into(te::Substitution& names, const std::vector<LoopAxis>& axes, te::Expr position);
 

@@ -42,10 +42,11 @@ Expected<std::shared_ptr<const Executable>> Executable::build(const ir::Graph& g
   ISOMER_TRY(const std::vector<codegen::Object> objects,
              codegen::emit_objects(lowered.functions, options.lower.target, code));
   ISOMER_TRY(codegen::Jit jit, codegen::Jit::load(objects));
-  auto impl = std::make_unique<Impl>(Impl{std::move(jit), nullptr, nullptr, lowered.least_arena_bytes, lowered.functions.size()});
+  auto impl = std::make_unique<Impl>(
+      Impl{std::move(jit), nullptr, nullptr, lowered.least_arena_bytes, lowered.functions.size()});
   ISOMER_TRY(impl->program, HostProgram::make(std::move(lowered.plan), [&](std::string_view name) {
-    return reinterpret_cast<iso_kernel>(impl->jit.find(name));
-  }));
+               return reinterpret_cast<iso_kernel>(impl->jit.find(name));
+             }));
   iso_error error;
   impl->model = iso_open_program(impl->program->get(), &error);
   if (!impl->model) return failure(error);

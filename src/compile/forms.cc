@@ -26,16 +26,10 @@ void add_scaled(Linear& to, const Linear& from, int64_t factor) {
 std::optional<Linear> linear(const Expr& e) {
   Linear out;
   switch (e->kind) {
-    case Kind::Int:
-      out.constant = e->integer;
-      return out;
-    case Kind::Var:
-      out.terms[e->var] = 1;
-      return out;
-    case Kind::Binary:
-      break;
-    default:
-      return std::nullopt;
+    case Kind::Int: out.constant = e->integer; return out;
+    case Kind::Var: out.terms[e->var] = 1; return out;
+    case Kind::Binary: break;
+    default: return std::nullopt;
   }
   const auto a = linear(e->args[0]);
   const auto b = a ? linear(e->args[1]) : std::nullopt;

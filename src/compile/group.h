@@ -16,7 +16,6 @@ struct Group {
   // and a stage reads values of its own group only in its own row.
   std::vector<std::vector<int>> rows;
   std::optional<Contraction> contraction;  // of the first stage; then a second stage is its epilogue
-
 };
 
 // Inlines element-wise stages into their readers. The results of the model stay the same.

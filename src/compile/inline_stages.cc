@@ -50,7 +50,8 @@ class Inliner {
   bool follows_contraction(const ModelStage& p) const {
     for (const int v : values_read(p.body)) {
       if (!is_contracted(v) || readers_[static_cast<size_t>(v)].size() != 1) continue;
-      if (g_.values[static_cast<size_t>(v)].elements() == g_.values[static_cast<size_t>(p.value)].elements()) return true;
+      if (g_.values[static_cast<size_t>(v)].elements() == g_.values[static_cast<size_t>(p.value)].elements())
+        return true;
     }
     return false;
   }

@@ -28,7 +28,6 @@ struct Packing {
 
 struct Argument {
   int value = -1;
-  std::optional<Layout> layout;    // of a constant that is wanted in another order than it has
   std::optional<Packing> packing;  // of a constant that is wanted packed
 };
 
@@ -55,7 +54,6 @@ struct Scene {
 
 // Any group, as loops over its rows with the stages inside; vectors along what lies together in memory.
 Kernel rows_kernel(const Scene& scene, const Group& group, std::string name);
-
 
 // A contraction with its epilogue, by register tiles: rows of the left side as they lie or gathered into scratch, the
 // right side in packed panels. Nothing where no intrinsic of the target fits.

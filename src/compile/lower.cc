@@ -9,6 +9,7 @@
 #include "compile/arena.h"
 #include "compile/group.h"
 #include "compile/kernel.h"
+#include "compile/pack.h"
 #include "compile/stages.h"
 #include "compile/storage.h"
 #include "loop/print.h"
@@ -28,8 +29,8 @@ void give_outputs_their_own_stages(StageGraph& g) {
       if (s.view_of < 0) break;
       root = s.view_of;
     }
-    const bool own = g.values[static_cast<size_t>(root)].stage >= 0 &&
-                     std::find(taken.begin(), taken.end(), root) == taken.end();
+    const bool own =
+        g.values[static_cast<size_t>(root)].stage >= 0 && std::find(taken.begin(), taken.end(), root) == taken.end();
     taken.push_back(root);
     if (own) continue;
     const StageValue from = g.values[static_cast<size_t>(out)];
@@ -66,9 +67,9 @@ class Lowering {
   std::vector<Layout> layouts_;
   std::vector<std::vector<int>> readers_;
   Lowered out_;
-  std::vector<Kernel> kernels_;                // by step
+  std::vector<Kernel> kernels_;                 // by step
   std::map<std::string, std::string> by_text_;  // the text of a function -> its name
-  std::map<std::pair<int, std::vector<int64_t>>, uint32_t> weights_;
+  std::map<int, std::vector<std::pair<std::optional<Packing>, uint32_t>>> weights_;  // by value
 };
 
 int Lowering::root(int value) const {
@@ -118,19 +119,22 @@ void Lowering::add_step(Kernel kernel) {
 }
 
 uint32_t Lowering::weight(const Argument& a) {
-  const auto [it, fresh] = weights_.try_emplace({a.value, {}}, static_cast<uint32_t>(out_.plan.weights.size()));
-  if (!fresh) return it->second;
-  const auto tensor = std::make_shared<Tensor>(*g_.values[static_cast<size_t>(a.value)].constant);
+  auto& known = weights_[a.value];
+  for (const auto& [packing, index] : known)
+    if (packing == a.packing) return index;
+  const auto index = static_cast<uint32_t>(out_.plan.weights.size());
+  const Tensor& source = *g_.values[static_cast<size_t>(a.value)].constant;
+  const auto tensor = std::make_shared<Tensor>(a.packing ? packed(source, *a.packing) : source);
   out_.plan.weights.push_back(
       {std::shared_ptr<const std::byte>(tensor, tensor->bytes()), static_cast<uint64_t>(tensor->byte_size()), false});
-  return it->second;
+  known.emplace_back(a.packing, index);
+  return index;
 }
 
 // Inputs, outputs and constants lie where they are; what is left shares the arena.
 void Lowering::place_values() {
   std::map<int, Place> places;
-  for (size_t i = 0; i < g_.inputs.size(); ++i)
-    places[g_.inputs[i]] = {Space::Input, static_cast<uint32_t>(i), 0};
+  for (size_t i = 0; i < g_.inputs.size(); ++i) places[g_.inputs[i]] = {Space::Input, static_cast<uint32_t>(i), 0};
   for (size_t i = 0; i < g_.outputs.size(); ++i)
     places[root(g_.outputs[i])] = {Space::Output, static_cast<uint32_t>(i), 0};
   std::vector<Interval> intervals;
@@ -155,7 +159,7 @@ void Lowering::place_values() {
     for (const Argument& a : kernels_[s].arguments) {
       const int value = root(a.value);
       if (g_.values[static_cast<size_t>(value)].constant) {
-        out_.plan.steps[s].arguments.push_back({Space::Weight, weight({value, a.layout, a.packing}), 0});
+        out_.plan.steps[s].arguments.push_back({Space::Weight, weight({value, a.packing}), 0});
       } else {
         out_.plan.steps[s].arguments.push_back(places.at(value));
       }
@@ -175,7 +179,11 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
                       g_.values.push_back({"temporary", t, {elements}, -1, std::nullopt, -1});
                       return static_cast<int>(g_.values.size()) - 1;
                     }};
-  for (const Group& group : groups) add_step(rows_kernel(scene, group, "kernel"));
+  for (const Group& group : groups) {
+    auto tiles = options_.contract && group.contraction ? contraction_kernels(scene, group, "kernel") : std::nullopt;
+    if (!tiles) tiles.emplace().push_back(rows_kernel(scene, group, "kernel"));
+    for (Kernel& kernel : *tiles) add_step(std::move(kernel));
+  }
   place_values();
   return std::move(out_);
 }

@@ -383,9 +383,8 @@ Stmt RowsKernel::reduce_lanes(Inner& s) {
       });
     });
     parts.push_back(nest({s.reduce.begin(), s.reduce.end() - 1}, loops));
-    parts.push_back(vector(Expr(0), lanes, [&](const Expr&, const Expr& lane) {
-      return store_total(Expr::read(acc, type, {lane}));
-    }));
+    parts.push_back(vector(Expr(0), lanes,
+                           [&](const Expr&, const Expr& lane) { return store_total(Expr::read(acc, type, {lane})); }));
   }
   parts.push_back(Stmt::store(s.buffer, {s.address}, Expr::read(total, type, {Expr(0)})));
   return Stmt::seq(std::move(parts));
@@ -406,8 +405,8 @@ Stmt RowsKernel::arg_reduction(Inner& s) {
     better = last ? better || nan : better || (nan && !was_nan);
   }
   better = better || found < Expr(0);
-  const Stmt take = Stmt::branch(better, Stmt::seq({Stmt::store(place, {Expr(0)}, s.position),
-                                                    Stmt::store(best, {Expr(0)}, now)}));
+  const Stmt take =
+      Stmt::branch(better, Stmt::seq({Stmt::store(place, {Expr(0)}, s.position), Stmt::store(best, {Expr(0)}, now)}));
   std::vector<Stmt> parts = {Stmt::store(best, {Expr(0)}, Expr::literal(type, 0)),
                              Stmt::store(place, {Expr(0)}, Expr(-1)), nest(s.reduce, guarded(s, take))};
   Expr result = te::max(found, Expr(0));

@@ -43,8 +43,7 @@ void StageGraph::prune() {
   }
   std::erase_if(stages, [&](const ModelStage& s) { return !needed[static_cast<size_t>(s.value)]; });
   for (StageValue& v : values) v.stage = -1;
-  for (size_t s = 0; s < stages.size(); ++s)
-    values[static_cast<size_t>(stages[s].value)].stage = static_cast<int>(s);
+  for (size_t s = 0; s < stages.size(); ++s) values[static_cast<size_t>(stages[s].value)].stage = static_cast<int>(s);
 }
 
 namespace {
@@ -168,7 +167,8 @@ Expected<Expr> Stager::hoist_reduce(const Expr& e, const std::vector<te::Axis>& 
     elements = dims.back() > 0 && elements > kMaxHoisted / dims.back() ? kMaxHoisted + 1 : elements * dims.back();
   }
   if (elements > kMaxHoisted)
-    return Diagnostic{"E-compile-large", fmt::format("a sum inside {} would need an intermediate of too many elements", name)};
+    return Diagnostic{"E-compile-large",
+                      fmt::format("a sum inside {} would need an intermediate of too many elements", name)};
   const int value = new_value(stage.name, e->dtype, std::move(dims));
   push(std::move(stage), value);
   return Expr::read(value, e->dtype, std::move(at));
@@ -273,7 +273,8 @@ Expected<std::vector<int>> Stager::walk(const ir::Graph& g, const std::vector<in
     }
     if (n.op == &ir::const_op()) {
       const Tensor& t = *n.attrs.get<Tensor>("value");
-      if (!computes_with(t.dtype())) return at_node(n, fmt::format("its element type {} is carried only", name(t.dtype())));
+      if (!computes_with(t.dtype()))
+        return at_node(n, fmt::format("its element type {} is carried only", name(t.dtype())));
       const int v = new_value(n.names[0], t.dtype(), t.dims());
       out.values.back().constant = t;
       value_of[key({id, 0})] = v;

@@ -1,0 +1,487 @@
+// Contractions as tiles of a tensor intrinsic. One scheme for matrix products, batched ones and convolutions: rows are
+// the flattened m axes, columns the n axes, depth the k axes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "compile/accesses.h"
+#include "compile/kernel.h"
+#include "loop/intrinsics.h"
+#include "te/simplify.h"
+
+namespace isomer::compile {
+
+using loop::LoopKind;
+using loop::Stmt;
+using te::Expr;
+
+namespace {
+
+constexpr double kTaskFlops = 400e3;  // arithmetic that is worth a task of its own
+constexpr int64_t kTasks = 16;        // enough for an even share of a few workers, and few enough to be cheap
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Axes {
+  std::vector<LoopAxis> list;  // outermost first
+  int64_t total() const {
+    int64_t n = 1;
+    for (const LoopAxis& a : list) n *= a.extent;
+    return n;
+  }
+};
+
+// One side's address in elements: a number and a step per loop variable.
+struct Address {
+  int buffer = -1;
+  Linear at;
+};
+
+bool one_step(const Linear& at, const Axes& axes) {
+  for (size_t i = axes.list.size(); i-- > 1;)
+    if (at.of(axes.list[i - 1].var) != at.of(axes.list[i].var) * axes.list[i].extent) return false;
+  return true;
+}
+int64_t step(const Linear& at, const Axes& axes) { return axes.list.empty() ? 0 : at.of(axes.list.back().var); }
+
+// The offsets of all points of the axes, row-major.
+std::vector<int64_t> offsets(const Linear& at, const Axes& axes) {
+  std::vector<int64_t> out = {0};
+  for (const LoopAxis& a : axes.list) {
+    std::vector<int64_t> next;
+    next.reserve(out.size() * static_cast<size_t>(a.extent));
+    for (const int64_t o : out)
+      for (int64_t i = 0; i < a.extent; ++i) next.push_back(o + i * at.of(a.var));
+    out = std::move(next);
+  }
+  return out;
+}
+
+Expr expr_of(const Linear& at) {
+  Expr sum(at.constant);
+  for (const auto& [var, c] : at.terms) sum = sum + Expr(te::Axis{var, fmt::format("x{}", var), Dim(1)}) * Expr(c);
+  return sum;
+}
+
+class ContractionKernel {
+ public:
+  ContractionKernel(const Scene& scene, const Group& group, loop::IntrinsicPtr tile, std::string name)
+      : scene_(scene), group_(group), c_(*group.contraction), tile_(std::move(tile)) {
+    main_.function.name = std::move(name);
+    mr_ = tile_->meaning.stages[0].axes[0].extent.value();
+    nr_ = tile_->meaning.stages[0].axes[1].extent.value();
+  }
+
+  std::vector<Kernel> make() {
+    name_axes();
+    accesses_.emplace(scene_, group_, group_.rows, main_);
+    sizes();
+    left();
+    right();
+    epilogue();
+    main_.function.body = tasks();
+    finish(main_,
+           2.0 * static_cast<double>(batch_.total() * m_.total() * n_.total()) * static_cast<double>(k_.total()));
+    std::vector<Kernel> out = std::move(before_);
+    out.push_back(std::move(main_));
+    return out;
+  }
+
+ private:
+  const ModelStage& stage() const { return scene_.stage(group_.stages[0]); }
+  const ModelStage& last() const { return scene_.stage(group_.stages.back()); }
+  LoopAxis fresh(std::string name, int64_t extent) { return {next_var_++, std::move(name), extent}; }
+  Stmt loop(const LoopAxis& a, Stmt body, LoopKind kind = LoopKind::Serial, Expr extent = {}) const {
+    return Stmt::loop(a.var, a.name, extent.empty() ? Expr(a.extent) : extent, kind, std::move(body));
+  }
+  void name_axes();
+  void sizes();
+  Address side(const Expr& read);
+  void left();
+  void right();
+  void pack_right(const Linear& at, int value);
+  void epilogue();
+  Stmt tasks();
+  Stmt gather_rows(const Expr& first, const Expr& count, te::Substitution& batch);
+  Stmt panel(const Expr& p, int64_t columns, const Expr& first, const Expr& rows);
+  void finish(Kernel& k, double flops) const;
+
+  const Scene& scene_;
+  const Group& group_;
+  const Contraction& c_;
+  loop::IntrinsicPtr tile_;
+  int64_t mr_ = 0, nr_ = 0;
+  int next_var_ = 0;
+  Axes batch_, m_, n_, k_;
+  std::map<int, int> var_of_;  // axis of the contraction's stage -> loop variable
+  Kernel main_;
+  std::vector<Kernel> before_;
+  std::optional<Accesses> accesses_;
+
+  int64_t tile_rows_ = 0, block_rows_ = 0, blocks_ = 0, panels_ = 0, panels_per_task_ = 0, splits_ = 1;
+  bool direct_left_ = false;
+  Address left_, right_;  // right: of the packed array, or of the value as it lies
+  int64_t row_step_ = 0, depth_step_ = 0;
+  int gathered_ = -1, result_ = -1;  // scratch buffers
+  int64_t depth_padded_ = 0;
+  bool packed_right_ = true;
+
+  Axes out_batch_, out_m_, out_n_;  // as the epilogue sees them, joined where they run together
+  int out_buffer_ = -1;
+  Expr out_address_, out_body_;
+  LoopAxis row_in_tile_, lane_;  // of the epilogue
+};
+
+// Rows, columns and batch in the order in which the result stores them; depth so that the left side runs along memory.
+void ContractionKernel::name_axes() {
+  const Layout& layout = scene_.layout(last().value);
+  std::vector<int> stored;  // axis ids of the contraction's stage, outermost first
+  for (const int d : layout.order) {
+    const int id = last().axes[static_cast<size_t>(d)].id;
+    const auto& ids = group_.rows.back();
+    const auto it = std::find(ids.begin(), ids.end(), id);
+    if (it != ids.end()) stored.push_back(group_.rows[0][static_cast<size_t>(it - ids.begin())]);
+  }
+  const auto take = [&](const std::vector<int>& wanted, Axes& to) {
+    for (const int id : stored)
+      if (std::find(wanted.begin(), wanted.end(), id) != wanted.end())
+        for (const te::Axis& a : stage().axes)
+          if (a.id == id) {
+            to.list.push_back(fresh(a.name, a.extent.value()));
+            var_of_[id] = to.list.back().var;
+          }
+  };
+  take(c_.batch, batch_);
+  take(c_.m, m_);
+  take(c_.n, n_);
+  std::vector<std::pair<int64_t, te::Axis>> depth;
+  const StageValue& a = scene_.value(c_.a->tensor);
+  for (const te::Axis& x : stage().body->axes) {
+    if (x.extent.value() == 1) continue;
+    int64_t by = 0;
+    for (size_t d = 0; d < a.dims.size(); ++d)
+      by += linear(c_.a->args[d])->of(x.id) * scene_.layout(c_.a->tensor).strides[d];
+    depth.emplace_back(-std::abs(by), x);
+  }
+  std::stable_sort(depth.begin(), depth.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  for (const auto& [by, x] : depth) {
+    k_.list.push_back(fresh(x.name, x.extent.value()));
+    var_of_[x.id] = k_.list.back().var;
+  }
+}
+
+// Tiles of even height, blocks of tiles that keep the gathered rows in the second cache, tasks enough for all workers.
+void ContractionKernel::sizes() {
+  const int64_t m = m_.total(), n = n_.total(), k = std::max<int64_t>(1, k_.total());
+  const int64_t tiles = ceil_div(m, mr_);
+  tile_rows_ = ceil_div(m, tiles);
+  panels_ = ceil_div(n, nr_);
+  const double flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
+  const auto worth = static_cast<int64_t>(flops * static_cast<double>(batch_.total()) / kTaskFlops);
+  const int64_t wanted = std::clamp<int64_t>(worth, 1, kTasks);
+  const int64_t in_cache = std::max<int64_t>(1, scene_.target.l2_bytes / 3 / (4 * k * tile_rows_));
+  int64_t tiles_per_block =
+      std::clamp<int64_t>(ceil_div(tiles * batch_.total(), wanted), 1, std::min<int64_t>(in_cache, tiles));
+  if (m * 2 <= n && tiles <= 2 * in_cache && tiles <= 8) tiles_per_block = tiles;  // few rows: cut the columns instead
+  block_rows_ = tiles_per_block * tile_rows_;
+  blocks_ = ceil_div(m, block_rows_);
+  splits_ = std::clamp<int64_t>(ceil_div(wanted, blocks_ * batch_.total()), 1, panels_);
+  panels_per_task_ = ceil_div(panels_, splits_);
+  splits_ = ceil_div(panels_, panels_per_task_);
+}
+
+Address ContractionKernel::side(const Expr& read) {
+  Address out;
+  const Layout& layout = scene_.layout(read->tensor);
+  for (size_t d = 0; d < read->args.size(); ++d) {
+    const Linear index = *linear(read->args[d]);
+    out.at.constant += index.constant * layout.strides[d];
+    for (const auto& [axis, by] : index.terms)
+      if (const auto it = var_of_.find(axis); it != var_of_.end()) out.at.terms[it->second] += by * layout.strides[d];
+  }
+  return out;
+}
+
+void ContractionKernel::left() {
+  left_ = side(c_.a);
+  auto& buffers = main_.function.buffers;
+  const StageValue& v = scene_.value(c_.a->tensor);
+  left_.buffer = static_cast<int>(buffers.size());
+  buffers.push_back({"left", v.dtype, {v.elements()}, loop::Scope::Argument, false});
+  main_.arguments.push_back({c_.a->tensor, std::nullopt});
+  const bool always = c_.where->kind == te::Kind::Int && c_.where->integer != 0;
+  direct_left_ =
+      always && one_step(left_.at, m_) && one_step(left_.at, k_) && (k_.list.empty() || step(left_.at, k_) == 1);
+  if (direct_left_) {
+    row_step_ = step(left_.at, m_);
+    depth_step_ = 1;
+    return;
+  }
+  // An odd number of cache lines a row, so that rows do not fall into the same sets.
+  depth_padded_ = ceil_div(std::max<int64_t>(1, k_.total()), 16) * 16;
+  if (depth_padded_ / 16 % 2 == 0) depth_padded_ += 16;
+  gathered_ = static_cast<int>(buffers.size());
+  buffers.push_back({"rows", DType::F32, {block_rows_ * depth_padded_}, loop::Scope::Scratch, true});
+  row_step_ = depth_padded_;
+  depth_step_ = 1;
+}
+
+void ContractionKernel::right() {
+  const Linear at = side(c_.b).at;
+  auto& buffers = main_.function.buffers;
+  const int value = c_.b->tensor;
+  const StageValue& v = scene_.value(value);
+  right_.buffer = static_cast<int>(buffers.size());
+  if (v.constant) {
+    Packing p{offsets(at, batch_), offsets(at, k_), offsets(at, n_), nr_};
+    for (int64_t& o : p.batch) o += at.constant;
+    buffers.push_back({"right", v.dtype, {p.elements()}, loop::Scope::Argument, false});
+    main_.arguments.push_back({value, std::move(p)});
+    return;
+  }
+  if (one_step(at, n_) && step(at, n_) == 1 && one_step(at, k_) && n_.total() % nr_ == 0) {
+    packed_right_ = false;
+    right_.at = at;
+    buffers.push_back({"right", v.dtype, {v.elements()}, loop::Scope::Argument, false});
+    main_.arguments.push_back({value, std::nullopt});
+    return;
+  }
+  pack_right(at, value);
+}
+
+// A step before: panels of the right side in the order in which tiles read them.
+void ContractionKernel::pack_right(const Linear& at, int value) {
+  const StageValue& v = scene_.value(value);
+  const int64_t depth = k_.total(), elements = batch_.total() * panels_ * depth * nr_;
+  const int packed = scene_.temporary(v.dtype, elements);
+  main_.function.buffers.push_back({"right", v.dtype, {elements}, loop::Scope::Argument, false});
+  main_.arguments.push_back({packed, std::nullopt});
+  Kernel pack;
+  pack.function.name = main_.function.name + "_pack";
+  pack.function.buffers = {{"right", v.dtype, {v.elements()}, loop::Scope::Argument, false},
+                           {"panels", v.dtype, {elements}, loop::Scope::Argument, true}};
+  pack.arguments = {{value, std::nullopt}, {packed, std::nullopt}};
+  const LoopAxis task = fresh("task", batch_.total() * panels_), k = fresh("k", depth), c = fresh("c", nr_);
+  const Expr panel = te::floor_mod(task.expr(), Expr(panels_)), batch = te::floor_div(task.expr(), Expr(panels_));
+  const Expr column = panel * Expr(nr_) + c.expr();
+  te::Substitution names;
+  unflatten_into(names, batch_.list, batch);
+  unflatten_into(names, k_.list, k.expr());
+  unflatten_into(names, n_.list, n_.total() % nr_ == 0 ? column : te::min(column, Expr(n_.total() - 1)));
+  const std::vector<te::Axis> scope = {task.axis(), k.axis(), c.axis()};
+  const Expr from = te::simplify(names(expr_of(at)), scope);
+  const Expr to = te::simplify((task.expr() * Expr(depth) + k.expr()) * Expr(nr_) + c.expr(), scope);
+  const Stmt store = Stmt::store(1, {to}, Expr::read(0, v.dtype, {from}));
+  pack.function.body =
+      loop(task, loop(k, loop(c, store, LoopKind::Vector)), task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
+  finish(pack, 0);
+  before_.push_back(std::move(pack));
+}
+
+// What is stored for each element of a tile, as an expression of the tile's result and of rows and columns.
+void ContractionKernel::epilogue() {
+  auto& buffers = main_.function.buffers;
+  result_ = static_cast<int>(buffers.size());
+  buffers.push_back({"tile", DType::F32, {tile_rows_ * nr_}, loop::Scope::Scratch, true});
+  row_in_tile_ = fresh("r", tile_rows_);
+  lane_ = fresh("c", nr_);
+  out_batch_ = batch_, out_m_ = m_, out_n_ = n_;
+  const auto rename = [&](Axes& axes) {
+    for (LoopAxis& a : axes.list) a.var = next_var_++;
+  };
+  rename(out_batch_), rename(out_m_), rename(out_n_);
+  te::Substitution names;
+  std::vector<Expr> at;
+  std::vector<te::Axis> scope = {row_in_tile_.axis(), lane_.axis()};
+  for (const Axes* axes : {&out_batch_, &out_m_, &out_n_})
+    for (const LoopAxis& a : axes->list) scope.push_back(a.axis());
+  const auto loop_axis = [&](int id) -> Expr {
+    const auto it = var_of_.find(id);
+    if (it == var_of_.end()) return Expr(0);
+    for (const auto& [from, to] : {std::pair(&batch_, &out_batch_), {&m_, &out_m_}, {&n_, &out_n_}})
+      for (size_t i = 0; i < from->list.size(); ++i)
+        if (from->list[i].var == it->second) return to->list[i].expr();
+    return Expr(0);
+  };
+  for (const te::Axis& a : last().axes) {
+    const auto& ids = group_.rows.back();
+    const auto it = std::find(ids.begin(), ids.end(), a.id);
+    const Expr e = it == ids.end() ? Expr(0) : loop_axis(group_.rows[0][static_cast<size_t>(it - ids.begin())]);
+    names.var(a.id, e);
+    at.push_back(e);
+  }
+  const Expr place = te::simplify(row_in_tile_.expr() * Expr(nr_) + lane_.expr(), scope);
+  if (group_.stages.size() > 1) {
+    accesses_->pin(stage().value, result_, place);
+    out_body_ = accesses_->flat(names(last().body), scope);
+  } else {
+    out_body_ = Expr::read(result_, DType::F32, {place});
+  }
+  std::tie(out_buffer_, out_address_) = accesses_->write(last().value, at, scope);
+  for (Axes* axes : {&out_batch_, &out_m_, &out_n_}) join_axes(axes->list, {&out_body_}, {&out_address_}, next_var_);
+}
+
+Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, te::Substitution& batch) {
+  const LoopAxis row = fresh("r", block_rows_);
+  te::Substitution names;
+  unflatten_into(names, m_.list, first + row.expr());
+  Expr where = c_.where, from = expr_of(left_.at);
+  te::Substitution stage_names;
+  for (const auto& [id, var] : var_of_) stage_names.var(id, Expr(te::Axis{var, fmt::format("x{}", var), Dim(1)}));
+  for (const te::Axis& a : stage().axes)
+    if (!var_of_.count(a.id)) stage_names.var(a.id, Expr(0));
+  for (const te::Axis& a : stage().body->axes)
+    if (!var_of_.count(a.id)) stage_names.var(a.id, Expr(0));
+  where = stage_names(where);
+  std::vector<LoopAxis> depth = k_.list;
+  Expr to = row.expr() * Expr(depth_padded_);
+  Expr at_depth(0);
+  for (const LoopAxis& a : depth) at_depth = at_depth * Expr(a.extent) + a.expr();
+  to = te::simplify(to + at_depth);
+  const bool always = where->kind == te::Kind::Int && where->integer != 0;
+  if (always) where = {};
+  join_axes(depth, {&where}, {&from, &to}, next_var_);
+  from = batch(names(from));
+  if (!where.empty()) where = te::simplify(batch(names(where)));
+  from = te::simplify(from);
+  const Expr value = Expr::read(left_.buffer, DType::F32, {from});
+  if (depth.empty()) {
+    const Expr v = where.empty() ? value : te::select(where, value, Expr::real(DType::F32, 0));
+    return loop(row, Stmt::store(gathered_, {to}, v), LoopKind::Serial, count);
+  }
+  const LoopAxis inner = depth.back();
+  const std::vector<int> guarded = where.empty() ? std::vector<int>{} : te::free_vars(where);
+  const bool by_lane = std::find(guarded.begin(), guarded.end(), inner.var) != guarded.end();
+  const int64_t lanes = std::min<int64_t>(inner.extent, 4 * scene_.lanes(DType::F32));
+  const auto copy = [&](const Expr& v) {
+    std::vector<Stmt> parts;
+    const auto emit = [&](const Expr& start, int64_t length) {
+      const LoopAxis lane = fresh("v", length);
+      te::Substitution at;
+      at.var(inner.var, te::simplify(start + lane.expr()));
+      const Stmt s = Stmt::store(gathered_, {at(to)}, at(v));
+      return loop(lane, s, LoopKind::Vector);
+    };
+    const int64_t whole = inner.extent / lanes, rest = inner.extent % lanes;
+    if (whole > 0) {
+      const LoopAxis block = fresh(inner.name, whole);
+      parts.push_back(whole == 1 ? emit(Expr(0), lanes) : loop(block, emit(block.expr() * Expr(lanes), lanes)));
+    }
+    if (rest > 0) parts.push_back(emit(Expr(whole * lanes), rest));
+    return Stmt::seq(std::move(parts));
+  };
+  const Expr zero = Expr::real(DType::F32, 0);
+  Stmt body = where.empty() ? copy(value)
+              : by_lane     ? copy(te::select(where, value, zero))
+                            : Stmt::branch(where, copy(value), copy(zero));
+  for (size_t i = depth.size() - 1; i-- > 0;) body = loop(depth[i], body);
+  return loop(row, body, LoopKind::Serial, count);
+}
+
+// All tiles of one panel of columns: clear, accumulate over the depth, store through the epilogue.
+Stmt ContractionKernel::panel(const Expr& p, int64_t columns, const Expr& first, const Expr& rows) {
+  const LoopAxis tile = fresh("tile", ceil_div(block_rows_, tile_rows_));
+  const Expr start = tile.expr() * Expr(tile_rows_);
+  const Expr height = block_rows_ % tile_rows_ == 0 && m_.total() % tile_rows_ == 0
+                          ? Expr(tile_rows_)
+                          : te::min(Expr(tile_rows_), rows - start);
+  const LoopAxis clear_row = fresh("r", tile_rows_), clear = fresh("c", columns);
+  const Stmt cleared =
+      loop(clear_row,
+           loop(clear, Stmt::store(result_, {clear_row.expr() * Expr(nr_) + clear.expr()}, Expr::real(DType::F32, 0)),
+                LoopKind::Vector),
+           LoopKind::Serial, height);
+  // Operands
+  te::Substitution point;  // the first row and column of the tile
+  const Expr row = direct_left_ ? first + start : start;
+  Expr left_at = direct_left_ ? expr_of(left_.at) : start * Expr(depth_padded_);
+  te::Substitution zero_depth;
+  for (const LoopAxis& a : k_.list) zero_depth.var(a.var, Expr(0));
+  unflatten_into(point, m_.list, row);
+  unflatten_into(point, n_.list, p * Expr(nr_));
+  left_at = point(zero_depth(left_at));
+  Expr right_at;
+  int64_t right_depth = nr_;
+  if (packed_right_) {
+    Expr b(0);
+    for (const LoopAxis& a : batch_.list) b = b * Expr(a.extent) + a.expr();
+    right_at = (b * Expr(panels_) + p) * Expr(std::max<int64_t>(1, k_.total()) * nr_);
+  } else {
+    right_at = point(zero_depth(expr_of(right_.at)));
+    right_depth = step(right_.at, k_);
+  }
+  std::vector<loop::TileOperand> operands = {
+      {direct_left_ ? left_.buffer : gathered_, {te::simplify(left_at)}, {row_step_, 0, depth_step_}},
+      {right_.buffer, {te::simplify(right_at)}, {0, 1, right_depth}},
+      {result_, {Expr(0)}, {nr_, 1, 0}}};
+  const Stmt accumulate =
+      Stmt::tile(tile_, std::move(operands), {height, Expr(columns), Expr(std::max<int64_t>(1, k_.total()))});
+  // Epilogue
+  te::Substitution out;
+  unflatten_into(out, out_m_.list, first + start + row_in_tile_.expr());
+  unflatten_into(out, out_n_.list, p * Expr(nr_) + lane_.expr());
+  {
+    Expr b(0);
+    for (const LoopAxis& a : batch_.list) b = b * Expr(a.extent) + a.expr();
+    unflatten_into(out, out_batch_.list, b);
+  }
+  const Stmt store = Stmt::store(out_buffer_, {te::simplify(out(out_address_))}, te::simplify(out(out_body_)));
+  const Stmt stored = loop(row_in_tile_, loop(lane_, store, LoopKind::Vector, Expr(columns)), LoopKind::Serial, height);
+  const Expr tiles = te::floor_div(rows + Expr(tile_rows_ - 1), Expr(tile_rows_));
+  return loop(tile, Stmt::seq({cleared, accumulate, stored}), LoopKind::Serial, te::simplify(tiles));
+}
+
+Stmt ContractionKernel::tasks() {
+  const LoopAxis task = fresh("task", batch_.total() * blocks_ * splits_);
+  const Expr split = te::floor_mod(task.expr(), Expr(splits_));
+  const Expr block = te::floor_mod(te::floor_div(task.expr(), Expr(splits_)), Expr(blocks_));
+  te::Substitution batch;
+  unflatten_into(batch, batch_.list, te::floor_div(task.expr(), Expr(splits_ * blocks_)));
+  const Expr first = te::simplify(block * Expr(block_rows_), std::vector<te::Axis>{task.axis()});
+  const Expr rows =
+      m_.total() % block_rows_ == 0 ? Expr(block_rows_) : te::min(Expr(block_rows_), Expr(m_.total()) - first);
+  std::vector<Stmt> parts;
+  if (!direct_left_) parts.push_back(gather_rows(first, rows, batch));
+  const int64_t whole = n_.total() / nr_, rest = n_.total() % nr_;
+  const Expr begin = te::simplify(split * Expr(panels_per_task_), std::vector<te::Axis>{task.axis()});
+  if (whole > 0) {
+    const LoopAxis p = fresh("panel", std::min(panels_per_task_, whole));
+    const Expr count = whole % panels_per_task_ == 0 && whole == panels_
+                           ? Expr(panels_per_task_)
+                           : te::max(Expr(0), te::min(Expr(panels_per_task_), Expr(whole) - begin));
+    parts.push_back(loop(p, panel(begin + p.expr(), nr_, first, rows), LoopKind::Serial, te::simplify(count)));
+  }
+  if (rest > 0) {
+    Stmt tail = panel(Expr(whole), rest, first, rows);
+    parts.push_back(splits_ == 1 ? tail : Stmt::branch(te::eq(split, Expr(splits_ - 1)), tail));
+  }
+  Stmt body = substitute(Stmt::seq(std::move(parts)), batch);
+  return loop(task, body, task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
+}
+
+void ContractionKernel::finish(Kernel& k, double flops) const {
+  for (const int s : group_.stages)
+    for (const std::string& o : scene_.stage(s).origin)
+      if (std::find(k.function.origin.begin(), k.function.origin.end(), o) == k.function.origin.end())
+        k.function.origin.push_back(o);
+  k.flops = flops;
+  for (const loop::Buffer& b : k.function.buffers)
+    if (b.scope == loop::Scope::Argument)
+      k.bytes += static_cast<double>(b.elements()) * static_cast<double>(size_of(b.dtype));
+  arguments_first(k.function);
+}
+
+}  // namespace
+
+std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group,
+                                                       const std::string& name) {
+  const Contraction& c = *group.contraction;
+  if (c.a.dtype() != DType::F32 || c.b.dtype() != DType::F32) return std::nullopt;
+  if (scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
+  const std::vector<loop::IntrinsicPtr> tiles = loop::intrinsics_for(scene.target, DType::F32);
+  if (tiles.empty()) return std::nullopt;
+  return ContractionKernel(scene, group, tiles[0], name).make();
+}
+
+}  // namespace isomer::compile
