@@ -1,0 +1,163 @@
+// What is known of a few functions: exp, reciprocal, selection, maximum. Kept tiny, each an equality of real numbers.
+#include <algorithm>
+
+#include "verify/simplifier.h"
+
+namespace isomer::verify {
+namespace {
+
+bool plain(const Term& t) { return t.binders.empty() && t.guards.empty(); }
+
+Term single(Factor f) {
+  Term t;
+  t.factors.push_back(std::move(f));
+  return t;
+}
+
+// A form that is one factor and nothing else.
+const Factor* only_factor(const Form& f) {
+  if (f.size() != 1 || !plain(f[0]) || !f[0].coef.is_one() || f[0].factors.size() != 1) return nullptr;
+  return &f[0].factors[0];
+}
+
+// A form that is a number without sizes.
+bool is_number(const Form& f) {
+  return std::all_of(f.begin(), f.end(), [](const Term& t) { return plain(t) && t.factors.empty(); });
+}
+
+Coef number_of(const Form& f) {
+  Coef c;
+  for (const Term& t : f) c = c + t.coef;
+  return c;
+}
+
+}  // namespace
+
+// exp(a + b) = exp(a) exp(b), exp(0) = 1, exp(-a) = 1 / exp(a).
+std::optional<Form> Simplifier::expand_exp(const Factor& f) {
+  const Form& n = f.args[0];
+  if (n.empty()) return number(1);
+  if (n.size() > 1) {
+    Term t;
+    for (const Term& part : n) t.factors.push_back(wrap(f.head, {part}));
+    return Form{t};
+  }
+  if (!n[0].coef.negative()) return std::nullopt;
+  return Form{single(wrap(heads_.of(kRecip), {single(wrap(f.head, scale(n, -1)))}))};
+}
+
+// 1 / (c a b) = (1 / c) (1 / a) (1 / b), also for a factor that all terms of a sum share; 1 / (1 / exp a) = exp a.
+std::optional<Form> Simplifier::expand_recip(const Factor& f) {
+  const Form& n = f.args[0];
+  if (n.empty()) return std::nullopt;
+  if (const Factor* inner = only_factor(n)) {
+    if (inner->kind != Factor::Kind::Apply || inner->head != f.head) return std::nullopt;
+    const Factor* again = only_factor(inner->args[0]);
+    if (!again || again->kind != Factor::Kind::Apply || again->head != heads_.of(kExp)) return std::nullopt;
+    return Form{single(*again)};
+  }
+  if (is_number(n)) {
+    const auto inverse = number_of(n).inverse(atoms_);
+    return inverse ? std::optional(number(*inverse)) : std::nullopt;
+  }
+  if (n.size() == 1 && plain(n[0])) {
+    const auto inverse = n[0].coef.inverse(atoms_);
+    if (!inverse) return std::nullopt;
+    Term t;
+    t.coef = *inverse;
+    for (const Factor& g : n[0].factors) t.factors.push_back(wrap(f.head, {single(g)}));
+    return Form{t};
+  }
+  for (const Factor& g : n[0].factors) {
+    std::set<AtomId> seen;
+    collect(atoms_, g, seen);
+    Form rest;
+    for (const Term& t : n) {
+      const bool bound = std::any_of(t.binders.begin(), t.binders.end(), [&](AtomId b) { return seen.contains(b); });
+      const auto it =
+          std::find_if(t.factors.begin(), t.factors.end(), [&](const Factor& h) { return compare(g, h) == 0; });
+      if (bound || it == t.factors.end()) break;
+      rest.push_back(t);
+      rest.back().factors.erase(rest.back().factors.begin() + (it - t.factors.begin()));
+    }
+    if (rest.size() != n.size()) continue;
+    Term t;
+    t.factors.push_back(wrap(f.head, {single(g)}));
+    t.factors.push_back(wrap(f.head, std::move(rest)));
+    return Form{t};
+  }
+  // A common number goes out too.
+  if (std::all_of(n.begin(), n.end(), [&](const Term& t) { return t.coef == n[0].coef; }) && !n[0].coef.is_one()) {
+    const auto inverse = n[0].coef.inverse(atoms_);
+    if (!inverse) return std::nullopt;
+    Form rest = n;
+    for (Term& t : rest) t.coef = 1;
+    return scale({single(wrap(f.head, std::move(rest)))}, *inverse);
+  }
+  return std::nullopt;
+}
+
+// select(a < b, c, d): of numbers it is decided, and of equal branches it does not matter.
+std::optional<Form> Simplifier::expand_select(const Factor& f) {
+  if (compare(f.args[2], f.args[3]) == 0) return f.args[2];
+  const Form difference = add(f.args[1], scale(f.args[0], -1));
+  if (!is_number(difference)) return std::nullopt;
+  const Coef c = number_of(difference);
+  const Coef one(1);
+  if (c.is_zero()) return f.args[f.head == heads_.of(kSelectLt) ? 3 : 2];
+  if (c.to_string(atoms_).find('*') != std::string::npos) return std::nullopt;
+  if (f.head == heads_.of(kSelectEq)) return f.args[3];
+  return f.args[c.negative() ? 3 : 2];
+}
+
+std::optional<Form> Simplifier::expand_max(const Factor& f) {
+  const int wrapped = heads_.of(kWrap), lowest = heads_.of(kLowest);
+  const Form& all = f.args[0];
+  Form kept;
+  bool changed = false;
+  for (const Term& candidate : all) {
+    const Form& value = candidate.factors[0].args[0];
+    const Factor* inner = only_factor(value);
+    if (inner && inner->kind == Factor::Kind::Read && inner->head == lowest) {
+      changed = true;
+    } else if (inner && inner->kind == Factor::Kind::Max) {
+      for (const Term& nested : inner->args[0]) {
+        Term t = renamed(atoms_, nested);
+        t.binders.insert(t.binders.end(), candidate.binders.begin(), candidate.binders.end());
+        t.guards.insert(t.guards.end(), candidate.guards.begin(), candidate.guards.end());
+        kept.push_back(std::move(t));
+      }
+      changed = true;
+    } else if (std::any_of(kept.begin(), kept.end(), [&](const Term& t) { return compare(t, candidate) == 0; })) {
+      changed = true;
+    } else {
+      kept.push_back(candidate);
+    }
+  }
+  if (kept.empty()) return Form{single({Factor::Kind::Read, lowest, {}, {}})};
+  if (kept.size() == 1 && plain(kept[0]) && kept[0].factors[0].head == wrapped) return kept[0].factors[0].args[0];
+  if (!changed) return std::nullopt;
+  Factor g{Factor::Kind::Max, f.head, {}, {}};
+  g.args.push_back(std::move(kept));
+  return Form{single(std::move(g))};
+}
+
+std::optional<Form> Simplifier::expand(const Factor& f) {
+  if (f.kind == Factor::Kind::Max) return expand_max(f);
+  if (f.kind != Factor::Kind::Apply) return std::nullopt;
+  const std::string& name = heads_.name(f.head);
+  if (name == kWrap) return f.args[0];
+  if (name == kExp) return expand_exp(f);
+  if (name == kRecip) return expand_recip(f);
+  if (name == kSelectLt || name == kSelectLe || name == kSelectEq) return expand_select(f);
+  if (f.args.size() == 1 && f.args[0].empty()) {
+    static constexpr std::string_view kKeepZero[] = {"sqrt", "abs",   "sin",   "tan",   "asin", "atan",  "sinh",
+                                                     "tanh", "asinh", "atanh", "erf",   "floor", "ceil", "round",
+                                                     "trunc"};
+    if (std::find(std::begin(kKeepZero), std::end(kKeepZero), name) != std::end(kKeepZero)) return Form{};
+    if (name == "cos" || name == "cosh") return number(1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace isomer::verify
