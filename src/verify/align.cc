@@ -85,7 +85,8 @@ Substitution ZeroTest::solve(std::vector<Poly> eqs, const std::vector<AtomId>& u
         }
         const Division parts = divide(e, d);
         if (parts.rest.is_zero() || parts.quotient.is_const()) continue;
-        if (!solver_.entails(all, d - Poly(1) - parts.rest) || !solver_.entails(all, d - Poly(1) + parts.rest)) continue;
+        if (!solver_.entails(all, d - Poly(1) - parts.rest) || !solver_.entails(all, d - Poly(1) + parts.rest))
+          continue;
         eqs[i] = parts.quotient;
         eqs.push_back(parts.rest);
         progress = true;
@@ -140,9 +141,8 @@ bool ZeroTest::invertible(const Substitution& map, const std::vector<AtomId>& fr
       if (atoms_.occurs(value, x)) return false;
     if (!(atoms_.substitute(value, map) == Poly::atom(t))) return false;
   }
-  return std::all_of(map.begin(), map.end(), [&](const auto& item) {
-    return atoms_.substitute(item.second, back) == Poly::atom(item.first);
-  });
+  return std::all_of(map.begin(), map.end(),
+                     [&](const auto& item) { return atoms_.substitute(item.second, back) == Poly::atom(item.first); });
 }
 
 std::optional<ZeroTest::Alignment> ZeroTest::align_by(const Term& t, const Term& u, const std::vector<size_t>& order,

@@ -151,9 +151,8 @@ std::optional<Form> Simplifier::expand(const Factor& f) {
   if (name == kRecip) return expand_recip(f);
   if (name == kSelectLt || name == kSelectLe || name == kSelectEq) return expand_select(f);
   if (f.args.size() == 1 && f.args[0].empty()) {
-    static constexpr std::string_view kKeepZero[] = {"sqrt", "abs",   "sin",   "tan",   "asin", "atan",  "sinh",
-                                                     "tanh", "asinh", "atanh", "erf",   "floor", "ceil", "round",
-                                                     "trunc"};
+    static constexpr std::string_view kKeepZero[] = {"sqrt",  "abs",   "sin", "tan",   "asin", "atan",  "sinh", "tanh",
+                                                     "asinh", "atanh", "erf", "floor", "ceil", "round", "trunc"};
     if (std::find(std::begin(kKeepZero), std::end(kKeepZero), name) != std::end(kKeepZero)) return Form{};
     if (name == "cos" || name == "cosh") return number(1);
   }

@@ -256,8 +256,7 @@ Form Meaning::real_binary(const te::Expr& e, const Frame& frame, const Env& env,
     case BinaryOp::Mul: return multiply(atoms_, a, b);
     case BinaryOp::Div: return multiply(atoms_, a, reciprocal(b));
     case BinaryOp::Max: return largest({candidate(wrapped, a), candidate(wrapped, b)});
-    case BinaryOp::Min:
-      return scale(largest({candidate(wrapped, scale(a, -1)), candidate(wrapped, scale(b, -1))}), -1);
+    case BinaryOp::Min: return scale(largest({candidate(wrapped, scale(a, -1)), candidate(wrapped, scale(b, -1))}), -1);
     default: return apply(std::string(te::name(e->binary)), {a, b});
   }
 }
@@ -300,7 +299,8 @@ Form Meaning::real_cast(const te::Expr& e, const Frame& frame, const Env& env, c
   Form out;
   for (const Case& c : integer(x, frame, env, context)) {
     Form v = number(Coef::of(c.value));
-    if (!atoms_.sizes_only(c.value)) v = Form{Term{1, {}, {}, {{Factor::Kind::Read, heads_.of("#int"), {c.value}, {}}}}};
+    if (!atoms_.sizes_only(c.value))
+      v = Form{Term{1, {}, {}, {{Factor::Kind::Read, heads_.of("#int"), {c.value}, {}}}}};
     out = add(std::move(out), guarded(std::move(v), c.guards));
   }
   return out;

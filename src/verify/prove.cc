@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "verify/meaning.h"
 #include "verify/sample.h"
 #include "verify/zero.h"
-#include "verify/meaning.h"
 
 namespace isomer::verify {
 
@@ -14,7 +14,8 @@ std::string Counterexample::to_string() const {
   std::vector<std::string> at;
   for (const auto& [name, v] : sizes) at.push_back(fmt::format("{}={}", name, v));
   if (element == "shape")
-    return fmt::format("at {}: output {} is {} on the left and {} on the right", fmt::join(at, " "), output, left, right);
+    return fmt::format("at {}: output {} is {} on the left and {} on the right", fmt::join(at, " "), output, left,
+                       right);
   return fmt::format("at {}, inputs {} from seed {}: element {} of output {} is {} on the left and {} on the right",
                      fmt::join(at, " "), inputs, seed, element, output, left, right);
 }

@@ -25,8 +25,7 @@ Expected<std::vector<ir::Value>> expanded(const ir::Node& node, ir::GraphBuilder
   std::vector<std::pair<std::string, ir::Value>> bindings;
   const auto& inputs = node.op->inputs;
   for (size_t i = 0; i < std::max(inputs.size(), node.inputs.size()); ++i) {
-    const std::string name =
-        i < inputs.size() ? inputs[i].name : fmt::format("{}.{}", inputs.back().name, i);
+    const std::string name = i < inputs.size() ? inputs[i].name : fmt::format("{}.{}", inputs.back().name, i);
     bindings.emplace_back(name, i < node.inputs.size() ? node.inputs[i] : ir::Value::none());
   }
   return ir::parse_body(node.op->expand_text, builder, bindings, c);

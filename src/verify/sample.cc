@@ -118,6 +118,7 @@ Solved solve_equations(const Conditions& conditions) {
       for (auto& [name, d] : out.bindings) d = bound(d, one);
       out.rest.zero = bound(out.rest.zero, one);
       out.rest.not_negative = bound(out.rest.not_negative, one);
+      out.rest.not_zero = bound(out.rest.not_zero, one);
       out.rest.not_negative.push_back(s->second - Dim(lower(conditions, s->first)));
       out.bindings[s->first] = s->second;
       progress = true;
@@ -229,7 +230,8 @@ std::string position(size_t flat, const std::vector<int64_t>& dims) {
   return "[" + fmt::format("{}", fmt::join(at, ",")) + "]";
 }
 
-std::map<std::string, Array> drawn(const ir::Graph& graph, Draw how, Random& r) {
+std::map<std::string, Array> drawn(const ir::Graph& graph, const std::vector<std::string>& positive, Draw how,
+                                   Random& r) {
   std::map<std::string, Array> out;
   for (const ir::Node& n : graph.inputs()) {
     Array a;
@@ -237,9 +239,10 @@ std::map<std::string, Array> drawn(const ir::Graph& graph, Draw how, Random& r) 
     a.dims = n.types[0].shape.values();
     int64_t count = 1;
     for (int64_t d : a.dims) count *= d;
+    const bool above = std::find(positive.begin(), positive.end(), n.names[0]) != positive.end();
     for (int64_t i = 0; i < count; ++i) {
       if (is_float(a.dtype))
-        a.reals.push_back(draw(how, r));
+        a.reals.push_back(draw(above ? Draw::Positive : how, r));
       else
         a.ints.push_back(r.between(0, 3));
     }
@@ -310,6 +313,8 @@ class Sampler {
     }
     for (const Dim& d : solved_.rest.zero)
       if (bound(d, numbers).constant() != 0) return std::nullopt;
+    for (const Dim& d : solved_.rest.not_zero)
+      if (bound(d, numbers).constant() == 0) return std::nullopt;
     for (const Dim& d : solved_.rest.not_negative) {
       const auto v = bound(d, numbers).constant();
       if (!v || *v < 0) return std::nullopt;
@@ -332,7 +337,12 @@ class Sampler {
     ++out.tried;
     for (size_t k = 0; k < l->outputs().size(); ++k) {
       if (a.dims(k) == b.dims(k)) continue;
-      Counterexample c{at, seed, "", k, "shape", l->type(l->outputs()[k].value).to_string(),
+      Counterexample c{at,
+                       seed,
+                       "",
+                       k,
+                       "shape",
+                       l->type(l->outputs()[k].value).to_string(),
                        r->type(r->outputs()[k].value).to_string()};
       out.counterexample = std::move(c);
       return;
@@ -347,8 +357,9 @@ class Sampler {
   void compare(const ir::Graph& l, const ir::Graph& r, const Evaluation& a, const Evaluation& b,
                const std::map<std::string, int64_t>& at, Draw how, uint64_t seed, Sampled& out) const {
     Random random(seed * 4 + static_cast<uint64_t>(how));
-    std::map<std::string, Array> inputs = drawn(l, how, random);
-    for (auto& [name, array] : drawn(r, how, random)) inputs.emplace(name, std::move(array));
+    std::map<std::string, Array> inputs = drawn(l, conditions_.positive_inputs, how, random);
+    for (auto& [name, array] : drawn(r, conditions_.positive_inputs, how, random))
+      inputs.emplace(name, std::move(array));
     const auto x = a.run(inputs), y = b.run(inputs);
     if (!x.ok() || !y.ok()) return void(out.why_not = (x.ok() ? y.error() : x.error()).message);
     for (size_t k = 0; k < x->size(); ++k)

@@ -25,8 +25,8 @@ Solved solve_equations(const Conditions& conditions);
 
 struct Sampled {
   std::optional<Counterexample> counterexample;
-  int tried = 0;    // sizes that met the conditions and were well typed on both sides
-  int compared = 0; // of them, evaluations of both sides that gave numbers to compare
+  int tried = 0;        // sizes that met the conditions and were well typed on both sides
+  int compared = 0;     // of them, evaluations of both sides that gave numbers to compare
   std::string why_not;  // the last reason why sizes could not be used
 };
 

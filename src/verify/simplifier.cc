@@ -299,7 +299,8 @@ bool Simplifier::cancel(Term& t, const Guards& context) {
       const Factor& g = t.factors[j];
       if (g.kind != Factor::Kind::Apply || g.head != recip || g.args[0].size() != 1) continue;
       const Term& inner = g.args[0][0];
-      if (!inner.coef.is_one() || !inner.binders.empty() || !inner.guards.empty() || inner.factors.size() != 1) continue;
+      if (!inner.coef.is_one() || !inner.binders.empty() || !inner.guards.empty() || inner.factors.size() != 1)
+        continue;
       const Factor& e = inner.factors[0];
       if (e.kind != Factor::Kind::Apply || e.head != exp) continue;
       const Form &a = t.factors[i].args[0], &b = e.args[0];
@@ -332,8 +333,8 @@ std::optional<Poly> Simplifier::liftable(const Term& t) const {
     for (const Form& arg : f.args)
       for (const Term& inner : arg)
         for (const Poly& g : inner.guards) {
-          const bool own = std::any_of(inner.binders.begin(), inner.binders.end(),
-                                       [&](AtomId b) { return atoms_.occurs(g, b); });
+          const bool own =
+              std::any_of(inner.binders.begin(), inner.binders.end(), [&](AtomId b) { return atoms_.occurs(g, b); });
           if (!own) return g;
         }
   return std::nullopt;

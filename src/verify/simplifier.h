@@ -57,6 +57,6 @@ class Simplifier {
 Form multiply(Atoms& atoms, const Form& a, const Form& b);
 // Names of the functions that the simplifier knows something about.
 inline const std::string kWrap, kExp = "exp", kRecip = "recip", kSelectLt = "select_lt", kSelectLe = "select_le",
-                                 kSelectEq = "select_eq", kLowest = "-inf";
+                                kSelectEq = "select_eq", kLowest = "-inf";
 
 }  // namespace isomer::verify

@@ -281,6 +281,9 @@ bool Solver::unsat(Guards s, int depth) {
 
 namespace {
 
+// With more products of guards than this, only those over known monomials are told.
+constexpr size_t kMaxProducts = 150;
+
 // What the solver is told beside the guards: bounds of sizes, products of guards, signs of products.
 class Encoding {
  public:
@@ -302,8 +305,7 @@ class Encoding {
     for (AtomId a : plain) variable({a});
     for (const Poly& p : facts) solver_.add(term(p) >= 0);
     if (degree_ < 2) return;
-    for (size_t i = 0; i < facts.size(); ++i)
-      for (size_t j = i; j < facts.size(); ++j) products(facts[i], facts[j]);
+    products(facts);
     std::vector<Monomial> known;
     for (const auto& [m, v] : variables_) known.push_back(m);
     for (const Monomial& m : known)
@@ -333,13 +335,34 @@ class Encoding {
     return parts.size() == 1 ? parts[0] : z3::sum(parts);
   }
 
-  void products(const Poly& g, const Poly& h) {
-    if (g.degree() + h.degree() > degree_ || g.degree() + h.degree() < 2) return;
-    if (g.terms().size() * h.terms().size() > 64) return;
-    const Poly p = g * h;
-    for (const auto& [m, c] : p.terms())
-      if (!m.empty() && !variables_.contains(m)) return;
-    solver_.add(term(p) >= 0);
+  // g * h >= 0 for pairs of facts. A product may bring in a monomial when another one speaks of it too.
+  void products(const Guards& facts) {
+    std::vector<Poly> all;
+    for (size_t i = 0; i < facts.size(); ++i)
+      for (size_t j = i; j < facts.size(); ++j) {
+        const size_t degree = facts[i].degree() + facts[j].degree();
+        if (degree > degree_ || degree < 2 || facts[i].terms().size() * facts[j].terms().size() > 64) continue;
+        all.push_back(facts[i] * facts[j]);
+      }
+    for (bool shrunk = true; shrunk;) {
+      shrunk = false;
+      std::map<Monomial, int> uses;
+      for (const Poly& p : all)
+        for (const auto& [m, c] : p.terms()) ++uses[m];
+      const size_t before = all.size();
+      std::erase_if(all, [&](const Poly& p) {
+        return std::any_of(p.terms().begin(), p.terms().end(), [&](const auto& t) {
+          return !t.first.empty() && !variables_.contains(t.first) && uses[t.first] < 2;
+        });
+      });
+      shrunk = all.size() < before;
+    }
+    if (all.size() > kMaxProducts)
+      std::erase_if(all, [&](const Poly& p) {
+        return std::any_of(p.terms().begin(), p.terms().end(),
+                           [&](const auto& t) { return !t.first.empty() && !variables_.contains(t.first); });
+      });
+    for (const Poly& p : all) solver_.add(term(p) >= 0);
   }
 
   // m = v * rest with rest a product of sizes: the integer v is positive, negative or zero, and m follows it.

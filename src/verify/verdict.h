@@ -14,9 +14,11 @@ namespace isomer::verify {
 
 // What holds of the size symbols of two graphs.
 struct Conditions {
-  std::vector<Dim> zero;                    // each is 0
-  std::vector<Dim> not_negative;            // each is 0 or more
-  std::map<std::string, int64_t> at_least;  // of a symbol; 1 for the others
+  std::vector<Dim> zero;                     // each is 0
+  std::vector<Dim> not_negative;             // each is 0 or more
+  std::vector<Dim> not_zero;                 // each is not 0; met by samples, not used by proofs
+  std::vector<std::string> positive_inputs;  // graph inputs whose contents are above 0; met by samples
+  std::map<std::string, int64_t> at_least;   // of a symbol; 1 for the others
 };
 
 enum class ProofKind : uint8_t {
@@ -43,6 +45,8 @@ struct Verdict {
   std::vector<std::string> forms;  // what each output's two sides normalise to
   std::string basis;               // hash of the operators' programs that the proof rests on
   uint64_t queries = 0;            // of the solver
+  int64_t bound = 0;               // Field: the sizes that were tried
+  double error = 0;                // Field: the chance that a wrong pair passes
 
   bool proved() const { return kind == Kind::Proved; }
   bool refuted() const { return kind == Kind::Refuted; }

@@ -100,8 +100,7 @@ bool ZeroTest::zero(const Form& given, const Guards& given_context) {
   std::optional<Poly> undecided;
   for (const Term& t : f) {
     for (const Poly& g : t.guards) {
-      const bool own =
-          std::any_of(t.binders.begin(), t.binders.end(), [&](AtomId b) { return atoms_.occurs(g, b); });
+      const bool own = std::any_of(t.binders.begin(), t.binders.end(), [&](AtomId b) { return atoms_.occurs(g, b); });
       if (!own && !undecided) undecided = g;
     }
   }
@@ -245,7 +244,8 @@ std::optional<Form> ZeroTest::unrolled(const Form& f, const Guards& context) {
     changed = true;
     for (int64_t v = found->second.first; v <= found->second.second; ++v) {
       Term u = renamed(atoms_, t);
-      const size_t at = static_cast<size_t>(std::find(t.binders.begin(), t.binders.end(), found->first) - t.binders.begin());
+      const size_t at =
+          static_cast<size_t>(std::find(t.binders.begin(), t.binders.end(), found->first) - t.binders.begin());
       const AtomId b = u.binders[at];
       u.binders.erase(u.binders.begin() + static_cast<ptrdiff_t>(at));
       substitute(atoms_, u, {{b, Poly(v)}});

@@ -1,0 +1,99 @@
+#include "verify/rule.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <mutex>
+
+#include "base/thread_pool.h"
+#include "rewrite/instantiate.h"
+#include "rewrite/proof.h"
+
+namespace isomer::verify {
+namespace {
+
+Conditions conditions_of(const rewrite::Rule& rule, const rewrite::Instance& instance) {
+  Conditions c;
+  for (const rewrite::Symbol& s : rule.symbols) c.at_least[s.name] = s.at_least;
+  for (const rewrite::Fact& f : instance.facts) {
+    const Dim difference = f.right - f.left;
+    switch (f.relation) {
+      case rewrite::Relation::Equal: c.zero.push_back(difference); break;
+      case rewrite::Relation::NotEqual: c.not_zero.push_back(difference); break;
+      case rewrite::Relation::Less: c.not_negative.push_back(difference - Dim(1)); break;
+      case rewrite::Relation::LessEqual: c.not_negative.push_back(difference); break;
+    }
+  }
+  for (const rewrite::Input& i : rule.inputs) {
+    if (i.content == rewrite::Content::Positive || i.content == rewrite::Content::NonNegative)
+      c.positive_inputs.push_back(i.name);
+  }
+  return c;
+}
+
+}  // namespace
+
+RuleVerdict verify_rule(const rewrite::Rule& rule, const ir::OpTable& table, const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  RuleVerdict out;
+  out.rule = rule.name;
+  Hasher basis;
+  const std::vector<rewrite::Bindings> all = rewrite::cases(rule);
+  out.cases = all.size();
+  out.verdict.kind = Verdict::Kind::Proved;
+  uint64_t queries = 0;
+  for (const rewrite::Bindings& b : all) {
+    Verdict v;
+    const auto instance = rewrite::instantiate(rule, b, table);
+    if (instance.ok()) {
+      v = prove_equal(instance->lhs, instance->rhs, conditions_of(rule, *instance), table, options);
+    } else {
+      v.kind = Verdict::Kind::Unknown;
+      v.details = instance.error().to_string();
+    }
+    queries += v.queries;
+    basis.add(v.basis);
+    const bool proved = v.proved();
+    // A field proof of one case makes the whole no stronger.
+    if (!proved || out.verdict.proof == ProofKind::AllSizes) {
+      out.verdict = std::move(v);
+      if (all.size() > 1) out.where = b.to_string();
+    }
+    if (!proved) break;
+  }
+  out.verdict.queries = queries;
+  out.verdict.basis = basis.digest().hex();
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return out;
+}
+
+std::vector<RuleVerdict> verify_rules(const std::vector<rewrite::Rule>& rules, const ir::OpTable& table,
+                                      const Options& options, int threads,
+                                      const std::function<void(const RuleVerdict&)>& done) {
+  std::vector<RuleVerdict> out(rules.size());
+  std::mutex mutex;
+  ThreadPool pool(threads);
+  pool.run(static_cast<int>(rules.size()), [&](int i) {
+    const auto k = static_cast<size_t>(i);
+    out[k] = verify_rule(rules[k], table, options);
+    if (!done) return;
+    const std::lock_guard lock(mutex);
+    done(out[k]);
+  });
+  return out;
+}
+
+std::optional<rewrite::Proof> proof_of(const rewrite::Rule& rule, const RuleVerdict& v, const ir::OpTable& table) {
+  if (!v.verdict.proved()) return std::nullopt;
+  rewrite::Proof p;
+  p.kind = v.verdict.proof == ProofKind::AllSizes ? rewrite::Proof::Kind::AllSizes : rewrite::Proof::Kind::Field;
+  p.bound = v.verdict.bound;
+  p.error = v.verdict.error;
+  p.rule = rewrite::rule_hash(rule).hex();
+  rewrite::OperatorHashes operators(table);
+  p.operators = operators.of(rule).hex();
+  p.prover = fmt::format("{}", kProverVersion);
+  return p;
+}
+
+}  // namespace isomer::verify
