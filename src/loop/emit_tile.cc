@@ -32,7 +32,7 @@ Expected<TileOperand> Emitter::operand(const Block& b, int buffer, const std::ve
   int64_t row = 1;
   const std::vector<Expr> at = place(buffer, indices, b);
   out.indices.resize(at.size());
-  for (size_t d = at.size(); d-- > 0; row *= dims[d + 0]) {
+  for (size_t d = at.size(); d-- > 0; row *= dims[d]) {
     Affine origin;
     const Affine form = affine_of(at[d]);
     origin.constant = form.constant;
@@ -78,7 +78,7 @@ Expected<void> Emitter::tile(const Item& item, const Block& b, Stmts& out) {
     const Expr e = te::simplify(te::floor_div(to_expr(rest), Expr(-c)) + Expr(1), axes_);
     if (ranges_.range(e).low >= extent[inside[0]]) continue;
     const auto it = bound.try_emplace(inside[0], Expr(extent[inside[0]])).first;
-    it->second = te::simplify(te::min(it->second, e), axes_);
+    it->second = te::min(it->second, e);
   }
   std::vector<Expr> extents;
   for (const std::vector<int>& loops : b.tile->axes) {
@@ -94,6 +94,8 @@ Expected<void> Emitter::tile(const Item& item, const Block& b, Stmts& out) {
     }
     extents.push_back(e.empty() ? Expr(n) : e);
   }
+  const size_t outside = axes_.size();
+  for (const auto& [v, n] : extent) axes_.push_back({v, "", Dim(n)});
   std::vector<TileOperand> operands;
   for (const Expr& read : b.tile->operands) {
     ISOMER_TRY(TileOperand o, operand(b, read->tensor, read->args, extent));
@@ -101,6 +103,7 @@ Expected<void> Emitter::tile(const Item& item, const Block& b, Stmts& out) {
   }
   ISOMER_TRY(TileOperand result, operand(b, b.buffer, b.indices, extent));
   operands.push_back(std::move(result));
+  axes_.resize(outside);
   out.push_back(Stmt::tile(b.tile->intrinsic, std::move(operands), std::move(extents)));
   return {};
 }

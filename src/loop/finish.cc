@@ -53,7 +53,9 @@ std::optional<Path> next_init(const Nest& nest) {
 Nest ready(const Nest& nest) {
   Nest out = nest;
   while (const auto path = next_init(out)) {
-    const std::vector<int> reducing = reduce_loops(*item_at(out, *path).block);
+    const Block& b = *item_at(out, *path).block;
+    std::vector<int> reducing = reduce_loops(b);
+    if (b.tile) reducing.push_back(b.tile->root);  // nothing stands inside of a tile
     const std::vector<const Loop*> around = loops_around(out, *path);
     size_t depth = path->size();
     for (size_t k = around.size(); k-- > 0;)

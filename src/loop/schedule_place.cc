@@ -1,0 +1,274 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "loop/region.h"
+#include "loop/schedule.h"
+
+namespace isomer::loop {
+namespace {
+
+using te::Expr;
+using te::Kind;
+
+bool starts_with(const Path& path, const Path& prefix) {
+  return path.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), path.begin());
+}
+
+// Position of the iteration variable that an index is, plainly.
+std::optional<size_t> plain_iter(const Block& b, const Expr& index) {
+  if (index->kind != Kind::Var) return std::nullopt;
+  for (size_t k = 0; k < b.iters.size(); ++k)
+    if (b.iters[k].axis.id == index->var) return k;
+  return std::nullopt;
+}
+
+int writers(const Nest& nest, int buffer) {
+  int n = 0;
+  each_block(nest, [&](const Block& b) { n += !b.prefetch && b.buffer == buffer; });
+  return n;
+}
+
+// Takes the block out, with the loops that hold nothing else then.
+Block taken_out(Nest& nest, Path path) {
+  Block b = std::move(*item_at(nest, path).block);
+  for (;;) {
+    std::vector<Item>& among = siblings(nest, path);
+    among.erase(among.begin() + static_cast<std::ptrdiff_t>(path.back()));
+    path.pop_back();
+    const bool holds_more =
+        path.empty() || std::any_of(item_at(nest, path).body.begin(), item_at(nest, path).body.end(),
+                                    [](const Item& i) { return i.is_loop() || !i.block->prefetch; });
+    if (holds_more) return b;
+  }
+}
+
+// Where the iterations of a block start and how many there are, when loops outside stand still.
+using Sides = std::vector<Side>;
+
+// The block in fresh loops, one for each iteration variable; guards keep it inside of its space.
+Item in_loops(Nest& nest, Block b, const Sides& sides, const std::vector<const Loop*>& around) {
+  b.guards.clear();
+  Ranges ranges;
+  for (const Loop* l : around) ranges.push(l->var, l->extent);
+  std::vector<Loop> loops;
+  for (size_t k = 0; k < b.iters.size(); ++k) {
+    IterVar& i = b.iters[k];
+    Loop l;
+    l.var = nest.next_var++;
+    l.name = b.name + "." + i.axis.name;
+    for (int n = 1; std::any_of(loops.begin(), loops.end(), [&](const Loop& o) { return o.name == l.name; }); ++n)
+      l.name = fmt::format("{}.{}_{}", b.name, i.axis.name, n);
+    l.extent = sides[k].extent;
+    Affine at = sides[k].base;
+    at.add(var_expr(l), 1);
+    i.binding = to_expr(at);
+    ranges.push(l.var, l.extent);
+    const Range r = ranges.range(at);
+    const int64_t last = i.axis.extent.value() - 1;
+    if (r.low < 0) b.guards.push_back(at);
+    if (r.high > last) b.guards.push_back(add(Affine{last, {}}, at, -1));
+    loops.push_back(std::move(l));
+  }
+  Item item;
+  item.block = std::move(b);
+  for (size_t k = loops.size(); k-- > 0;) {
+    Item outer;
+    outer.loop = std::move(loops[k]);
+    outer.body.push_back(std::move(item));
+    item = std::move(outer);
+  }
+  return item;
+}
+
+bool blocked(const Item& loop) { return loop.loop.kind == LoopKind::Vector || loop.loop.kind == LoopKind::Unroll; }
+
+Decision movable(const Nest& nest, const Block& b) {
+  if (b.tile) return Decision::no("the block is a tile already");
+  if (b.prefetch) return Decision::no("a prefetch keeps its place");
+  if (writers(nest, b.buffer) != 1)
+    return Decision::no("another block writes the same buffer; move before decomposing");
+  return Decision::yes();
+}
+
+}  // namespace
+
+Decision Schedule::compute_at(std::string_view block, std::string_view loop) {
+  const auto from = find_block(nest_, block);
+  const auto to = find_loop(nest_, loop);
+  if (!from) return Decision::no("there is no block of this name");
+  if (!to) return Decision::no("there is no loop of this name");
+  if (starts_with(*from, *to)) return Decision::no("the block stands under the loop already");
+  const Item& target = item_at(nest_, *to);
+  const Block& b = *item_at(nest_, *from).block;
+  if (const Decision d = movable(nest_, b); !d) return d;
+  if (blocked(target)) return Decision::no("the loop is a vector or unrolled");
+
+  std::vector<const Loop*> around = loops_around(nest_, *to);
+  const std::vector<std::vector<Access>> here = accesses_of(nest_, {&target}, around);
+  std::vector<const Item*> roots;
+  for (const Item& i : nest_.roots) roots.push_back(&i);
+  const auto reading = [&](const std::vector<std::vector<Access>>& all) {
+    const std::vector<Access>& list = all[static_cast<size_t>(b.buffer)];
+    return std::count_if(list.begin(), list.end(), [](const Access& a) { return !a.write; });
+  };
+  if (reading(here) == 0) return Decision::no("nothing under the loop reads what the block computes");
+  if (reading(here) != reading(accesses_of(nest_, roots)))
+    return Decision::no("a consumer outside of the loop needs what the block computes");
+  bool tiled = false;
+  each_block(target, [&](const Block& x) { tiled |= x.tile && x.tile->root == target.loop.var; });
+  around.push_back(&target.loop);
+  for (const Loop* l : around)
+    each_block(target, [&](const Block& x) {
+      if (!x.tile) return;
+      for (const auto& axis : x.tile->axes) tiled |= std::find(axis.begin(), axis.end(), l->var) != axis.end();
+    });
+  if (tiled) return Decision::no("the loop is part of a tile");
+
+  std::vector<const Access*> needs;
+  for (const Access& a : here[static_cast<size_t>(b.buffer)])
+    if (!a.write) needs.push_back(&a);
+  const std::vector<int64_t>& dims = nest_.buffers[static_cast<size_t>(b.buffer)].dims;
+  const Sides region = region_of(needs, around.size(), dims);
+  if (b.buffer < nest_.argument_count() && !tiles(region, around, dims))
+    return Decision::no("the block's buffer is an output, and iterations of the loop do not divide it evenly");
+  Sides sides(b.iters.size());
+  for (size_t k = 0; k < sides.size(); ++k) sides[k].extent = b.iters[k].axis.extent.value();
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const auto k = plain_iter(b, b.indices[d]);
+    if (!k) return Decision::no("the block's buffer has a layout of its own; move before transforming it");
+    sides[*k] = region[d];
+  }
+  Nest next = nest_;
+  Block moved = *item_at(next, *from).block;
+  Item item = in_loops(next, std::move(moved), sides, around);
+  std::vector<Item>& body = item_at(next, *to).body;
+  size_t at = 0;
+  const auto reads_it = [&](const Item& i) {
+    bool found = false;
+    each_block(i, [&](const Block& x) { found |= reads(x, b.buffer); });
+    return found;
+  };
+  while (at < body.size() && !reads_it(body[at])) ++at;
+  // The old place goes first: it stands in front of the loop, so the path to the loop may shift.
+  const std::string loop_name = target.loop.name;
+  taken_out(next, *from);
+  const auto shifted = find_loop(next, loop_name);
+  if (!shifted) return Decision::no("the loop is gone with the block");
+  std::vector<Item>& place = item_at(next, *shifted).body;
+  place.insert(place.begin() + static_cast<std::ptrdiff_t>(at), std::move(item));
+  return done(std::move(next), fmt::format("compute_at {} {}", block, loop));
+}
+
+Decision Schedule::reverse_compute_at(std::string_view block, std::string_view loop) {
+  const auto from = find_block(nest_, block);
+  const auto to = find_loop(nest_, loop);
+  if (!from) return Decision::no("there is no block of this name");
+  if (!to) return Decision::no("there is no loop of this name");
+  if (starts_with(*from, *to)) return Decision::no("the block stands under the loop already");
+  const Item& target = item_at(nest_, *to);
+  const Block& b = *item_at(nest_, *from).block;
+  if (const Decision d = movable(nest_, b); !d) return d;
+  if (blocked(target)) return Decision::no("the loop is a vector or unrolled");
+  if (*from < *to) return Decision::no("the block stands in front of the loop");
+
+  std::vector<const Loop*> around = loops_around(nest_, *to);
+  const std::vector<std::vector<Access>> here = accesses_of(nest_, {&target}, around);
+  around.push_back(&target.loop);
+  std::vector<Side> sides(b.iters.size());
+  std::vector<bool> known(b.iters.size());
+  for (size_t k = 0; k < sides.size(); ++k) sides[k].extent = b.iters[k].axis.extent.value();
+  Decision answer = Decision::yes();
+  bool any = false;
+  const auto look = [&](const te::Node& read) {
+    std::vector<const Access*> made;
+    for (const Access& a : here[static_cast<size_t>(read.tensor)]) {
+      if (!a.write) continue;
+      made.push_back(&a);
+      const std::vector<int> r = reduce_loops(*a.block);
+      for (const Loop* l : around)
+        if (std::find(r.begin(), r.end(), l->var) != r.end())
+          answer = Decision::no("a reduction that the block reads is not complete after an iteration of the loop");
+    }
+    if (made.empty()) return;
+    any = true;
+    const std::vector<int64_t>& dims = nest_.buffers[static_cast<size_t>(read.tensor)].dims;
+    const Sides region = region_of(made, around.size(), dims);
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const bool whole = region[d].base.terms.empty() && region[d].extent == dims[d];
+      if (whole) continue;
+      const auto k = plain_iter(b, read.args[d]);
+      if (!k) {
+        answer = Decision::no("the block reads other elements than the loop completes");
+        return;
+      }
+      if (known[*k] && (sides[*k].extent != region[d].extent || !same(sides[*k].base, region[d].base)))
+        answer = Decision::no("two parts of what the block reads are completed in different pieces");
+      if (b.iters[*k].reduce) answer = Decision::no("the block reduces over elements that other iterations complete");
+      known[*k] = true;
+      sides[*k] = region[d];
+    }
+  };
+  each_read(b.value, look);
+  each_read(b.where, look);
+  if (!any) return Decision::no("the block reads nothing that is computed under the loop");
+  if (!answer) return answer;
+  Sides spatial;
+  std::vector<int64_t> extents;
+  for (size_t k = 0; k < sides.size(); ++k)
+    if (!b.iters[k].reduce) spatial.push_back(sides[k]), extents.push_back(b.iters[k].axis.extent.value());
+  if (!tiles(spatial, around, extents))
+    return Decision::no("iterations of the loop do not divide the block's elements evenly");
+  // Whatever else the block reads must have been computed before the loop.
+  each_block(nest_, [&](const Block& x) {
+    if (&x == &b || x.prefetch || !reads(b, x.buffer)) return;
+    const Path at = *find_block(nest_, x.name);
+    if (!starts_with(at, *to) && *to < at) answer = Decision::no("the block reads something that is computed later");
+  });
+  if (!answer) return answer;
+  Nest next = nest_;
+  Item item = in_loops(next, *item_at(next, *from).block, sides, around);
+  const std::string loop_name = target.loop.name;
+  taken_out(next, *from);
+  item_at(next, *find_loop(next, loop_name)).body.push_back(std::move(item));
+  return done(std::move(next), fmt::format("reverse_compute_at {} {}", block, loop));
+}
+
+Decision Schedule::compute_inline(std::string_view block) {
+  const auto from = find_block(nest_, block);
+  if (!from) return Decision::no("there is no block of this name");
+  const Block b = *item_at(nest_, *from).block;
+  if (const Decision d = movable(nest_, b); !d) return d;
+  if (b.reduces()) return Decision::no("a reduction cannot be put into an expression");
+  if (b.buffer < nest_.argument_count()) return Decision::no("the block computes an output");
+  std::vector<size_t> dim_of(b.iters.size(), SIZE_MAX);
+  for (size_t d = 0; d < b.indices.size(); ++d) {
+    const auto k = plain_iter(b, b.indices[d]);
+    if (!k) return Decision::no("the block's buffer has a layout of its own; inline before transforming it");
+    dim_of[*k] = d;
+  }
+  bool tiled = false;
+  each_block(nest_, [&](const Block& x) { tiled |= x.tile && reads(x, b.buffer); });
+  if (tiled) return Decision::no("a tile reads what the block computes");
+  const DType dtype = b.value.dtype();
+  const bool rounds = dtype == DType::F16 || dtype == DType::BF16;
+  const Expr value = rounds ? te::cast(dtype, te::cast(DType::F32, b.value)) : b.value;
+  const auto inlined = [&](const Expr& e) {
+    if (e.empty()) return e;
+    return rebuild(e, [&](const Expr& x) {
+      if (x->kind != Kind::Read || x->tensor != b.buffer) return Expr();
+      Substitution map;
+      for (size_t k = 0; k < b.iters.size(); ++k) map.emplace(b.iters[k].axis.id, x->args[dim_of[k]]);
+      return substitute(value, map);
+    });
+  };
+  Nest next = nest_;
+  taken_out(next, *from);
+  each_block(next, [&](Block& x) {
+    x.value = inlined(x.value);
+    x.where = inlined(x.where);
+  });
+  return done(std::move(next), fmt::format("compute_inline {}", block));
+}
+
+}  // namespace isomer::loop
