@@ -34,14 +34,7 @@ struct BuilderSink {
 
   DType dtype(ir::Value v) const { return builder.type(v).dtype; }
   ir::Value constant(Tensor t) { return builder.constant(std::move(t)); }
-  Expected<ir::Value> sizes(std::vector<Dim> dims) {
-    std::vector<int64_t> numbers;
-    for (const Dim& d : dims) {
-      if (!d.is_const()) return Diagnostic("E-rule-open", fmt::format("size {} has no number here", d.to_string()));
-      numbers.push_back(d.value());
-    }
-    return builder.constant(Tensor::ints(numbers));
-  }
+  Expected<ir::Value> sizes(std::vector<Dim> dims) { return builder.sizes(std::move(dims)); }
   Expected<std::vector<ir::Value>> add(const ir::OpDef& op, std::vector<ir::Value> inputs, ir::Attrs attrs,
                                        size_t outputs) {
     return builder.add(op, std::move(inputs), std::move(attrs), {}, outputs);

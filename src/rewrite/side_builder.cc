@@ -26,12 +26,13 @@ Expected<std::optional<ir::AttrValue>> evaluate_attribute(const Rule& rule, cons
   const auto* single = std::get_if<Size>(&term);
   const SizeList list = single ? SizeList{{SizeItem::Kind::One, *single, {}, 0}} : std::get<SizeList>(term);
   const auto dims = evaluate(list, terms.sizes);
-  if (!dims) return Diagnostic("E-rule-open", "an attribute is a list of no known length");
+  if (!dims)
+    return Diagnostic("E-rule-open",
+                      fmt::format("rule {}: an attribute is a list of no known length", isomer::quoted(rule.name)));
+  // Open sizes stay symbols: the builder takes them where the record reads sizes, and refuses them elsewhere.
   std::vector<int64_t> numbers;
   for (const Dim& d : *dims) {
-    if (!d.is_const())
-      return Diagnostic("E-rule-open", fmt::format("rule {}: an attribute is {}, which has no number here",
-                                                   isomer::quoted(rule.name), d.to_string()));
+    if (!d.is_const()) return Result(ir::AttrValue(ir::Sizes(*dims)));
     numbers.push_back(d.value());
   }
   return Result(single ? ir::AttrValue(numbers[0]) : ir::AttrValue(std::move(numbers)));
