@@ -85,16 +85,16 @@ llvm::Value* Arith::real_unary(UnaryOp op, llvm::Value* x) {
     case UnaryOp::IsInf:
       return b_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::getInfinity(x->getType()));
     case UnaryOp::Exp:
-      if (single && false) return exp_f32(b_, x);
+      if (single) return exp_f32(b_, x);
       break;
     case UnaryOp::Log:
-      if (single && false) return log_f32(b_, x);
+      if (single) return log_f32(b_, x);
       break;
     case UnaryOp::Tanh:
-      if (single && false) return tanh_f32(b_, x);
+      if (single) return tanh_f32(b_, x);
       break;
     case UnaryOp::Erf:
-      if (single && false) return erf_f32(b_, x);
+      if (single) return erf_f32(b_, x);
       break;
     default: break;
   }

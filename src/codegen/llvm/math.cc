@@ -1,0 +1,139 @@
+#include "codegen/llvm/math.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include <span>
+
+#include "codegen/llvm/types.h"
+
+// Polynomials are minimax fits of our own, in the form each comment gives; the errors there are those of the fit in
+// exact arithmetic, relative to the function.
+namespace isomer::codegen {
+namespace {
+
+// (e^r - 1 - r) / r^2 for |r| <= log(2)/2: 2^-28.
+constexpr float kExp[] = {0.4999999403953552f, 0.1666652113199234f, 0.04166838899254799f, 0.00836874544620514f,
+                          0.001381453825160861f};
+// (log(1 + f) - f + f^2/2) / f^3 for sqrt(1/2) <= 1 + f <= sqrt(2): 2^-30.
+constexpr float kLog[] = {0.3333331346511841f,   -0.25000008940696716f, 0.2000211924314499f,
+                          -0.16667994856834412f, 0.14219549298286438f,  -0.12405594438314438f,
+                          0.11888190358877182f,  -0.11675628274679184f, 0.06746552139520645f};
+// (tanh(x)/x - 1) / x^2 in x^2 for |x| <= 0.625: 2^-32.
+constexpr float kTanh[] = {-0.3333333134651184f, 0.13333210349082947f,   -0.05394720286130905f,
+                           0.021702965721488f,   -0.008182669058442116f, 0.0021475329995155334f};
+// erf(x)/x - 1 in x^2 for |x| <= 1: 2^-29.
+constexpr float kErfSmall[] = {0.12837916612625122f,   -0.3761262595653534f, 0.1128358542919159f,
+                               -0.026853810995817184f, 0.00518832728266716f, -0.000801019137725234f,
+                               7.85385345807299e-05f};
+// -log(1 - erf(x)) for 1 <= x <= 4: 2^-35 of erf.
+constexpr float kErfLarge[] = {-0.00018847087631002069f, 1.1295803785324097f,    0.633216381072998f,
+                               0.10842213034629822f,     -0.025210360065102577f, 0.0042052920907735825f,
+                               -0.00044147411244921386f, 2.1697736883652397e-05f};
+
+struct Float {
+  llvm::IRBuilderBase& b;
+  llvm::Type* type;
+
+  llvm::Value* number(float v) const { return llvm::ConstantFP::get(type, v); }
+  llvm::Value* bits(uint32_t v) const { return llvm::ConstantInt::get(ints(), v); }
+  llvm::Type* ints() const {
+    const auto* vector = llvm::dyn_cast<llvm::VectorType>(type);
+    if (!vector) return b.getInt32Ty();
+    return llvm::VectorType::get(b.getInt32Ty(), vector->getElementCount());
+  }
+  llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z) const {
+    return b.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {x, y, z});
+  }
+  llvm::Value* polynomial(llvm::Value* x, std::span<const float> c) const {
+    llvm::Value* r = number(c.back());
+    for (size_t i = c.size() - 1; i-- > 0;) r = fma(r, x, number(c[i]));
+    return r;
+  }
+  llvm::Value* at_most(llvm::Value* x, float v) const {  // NaN stays
+    return b.CreateSelect(b.CreateFCmpOGT(x, number(v)), number(v), x);
+  }
+  llvm::Value* at_least(llvm::Value* x, float v) const {
+    return b.CreateSelect(b.CreateFCmpOLT(x, number(v)), number(v), x);
+  }
+  llvm::Value* power_of_two(llvm::Value* n) const {
+    return b.CreateBitCast(b.CreateShl(b.CreateAdd(n, bits(127)), 23), type);
+  }
+  llvm::Value* magnitude(llvm::Value* x) const { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
+  llvm::Value* with_sign(llvm::Value* x, llvm::Value* sign) const {
+    return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, sign);
+  }
+
+  // e^x for -105 <= x <= 89, and NaN. `narrow`: the result is known to be a normal number.
+  llvm::Value* exp(llvm::Value* x, bool narrow) const {
+    // Adding 3 * 2^22 leaves the integer nearest to x / log(2) in the low bits.
+    llvm::Value* shifted = fma(x, number(1.44269504f), number(12582912.0f));
+    llvm::Value* whole = b.CreateFSub(shifted, number(12582912.0f));
+    llvm::Value* n = b.CreateSub(b.CreateBitCast(shifted, ints()), bits(0x4b400000));
+    llvm::Value* r = fma(whole, number(-0.693145751953125f), x);
+    r = fma(whole, number(-1.42860682e-6f), r);
+    llvm::Value* p = fma(b.CreateFMul(r, r), polynomial(r, kExp), r);
+    p = b.CreateFAdd(p, number(1.0f));
+    if (narrow) return b.CreateFMul(p, power_of_two(n));
+    // In two steps, as neither a power for the largest nor one for the smallest results is a normal number.
+    llvm::Value* half = b.CreateAShr(n, 1);
+    return b.CreateFMul(b.CreateFMul(p, power_of_two(half)), power_of_two(b.CreateSub(n, half)));
+  }
+};
+
+Float floats(llvm::IRBuilderBase& b, llvm::Value* x) { return {b, x->getType()}; }
+
+}  // namespace
+
+llvm::Value* exp_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
+  const Float f = floats(b, x);
+  return f.exp(f.at_least(f.at_most(x, 89.0f), -105.0f), false);
+}
+
+llvm::Value* log_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
+  const Float f = floats(b, x);
+  llvm::Value* tiny = b.CreateFCmpOLT(x, f.number(0x1p-126f));
+  llvm::Value* scaled = b.CreateSelect(tiny, b.CreateFMul(x, f.number(0x1p23f)), x);
+  // x = 2^e * (1 + r) with 1 + r between sqrt(1/2) and sqrt(2).
+  llvm::Value* bits = b.CreateBitCast(scaled, f.ints());
+  llvm::Value* exponent = b.CreateAShr(b.CreateSub(bits, f.bits(0x3f3504f3)), 23);
+  llvm::Value* mantissa = b.CreateBitCast(b.CreateSub(bits, b.CreateShl(exponent, 23)), x->getType());
+  llvm::Value* r = b.CreateFSub(mantissa, f.number(1.0f));
+  llvm::Value* e = b.CreateSIToFP(exponent, x->getType());
+  e = b.CreateFSub(e, b.CreateSelect(tiny, f.number(23.0f), f.number(0.0f)));
+  llvm::Value* square = b.CreateFMul(r, r);
+  llvm::Value* y = b.CreateFMul(b.CreateFMul(square, r), f.polynomial(r, kLog));
+  y = f.fma(e, f.number(-2.12194440e-4f), y);
+  y = f.fma(square, f.number(-0.5f), y);
+  y = b.CreateFAdd(r, y);
+  y = f.fma(e, f.number(0.693359375f), y);
+  llvm::Value* zero = f.number(0.0f);
+  llvm::Value* infinity = llvm::ConstantFP::getInfinity(x->getType());
+  y = b.CreateSelect(b.CreateFCmpOEQ(x, infinity), infinity, y);
+  y = b.CreateSelect(b.CreateFCmpOEQ(x, zero), llvm::ConstantFP::getInfinity(x->getType(), true), y);
+  return b.CreateSelect(b.CreateFCmpULT(x, zero), llvm::ConstantFP::getNaN(x->getType()), y);
+}
+
+llvm::Value* tanh_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
+  const Float f = floats(b, x);
+  llvm::Value* a = f.magnitude(x);
+  llvm::Value* square = b.CreateFMul(x, x);
+  llvm::Value* small = f.fma(b.CreateFMul(square, x), f.polynomial(square, kTanh), x);
+  llvm::Value* e = f.exp(b.CreateFMul(f.at_most(a, 10.0f), f.number(2.0f)), true);
+  llvm::Value* quotient = b.CreateFDiv(f.number(-2.0f), b.CreateFAdd(e, f.number(1.0f)));
+  llvm::Value* large = b.CreateFAdd(quotient, f.number(1.0f));
+  return f.with_sign(b.CreateSelect(b.CreateFCmpOLT(a, f.number(0.625f)), small, large), x);
+}
+
+llvm::Value* erf_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
+  const Float f = floats(b, x);
+  llvm::Value* a = f.magnitude(x);
+  llvm::Value* square = b.CreateFMul(x, x);
+  llvm::Value* small = f.fma(x, f.polynomial(square, kErfSmall), x);
+  llvm::Value* t = f.at_most(a, 4.0f);
+  llvm::Value* e = f.exp(b.CreateFNeg(f.polynomial(t, kErfLarge)), true);
+  llvm::Value* large = f.with_sign(b.CreateFSub(f.number(1.0f), e), x);
+  return b.CreateSelect(b.CreateFCmpOLT(a, f.number(1.0f)), small, large);
+}
+
+}  // namespace isomer::codegen
