@@ -49,8 +49,12 @@ struct HostProgram::Tables {
 namespace {
 
 iso_tensor tensor_of(const Port& port) {
-  return {port.name.c_str(), onnx_number(port.dtype), static_cast<int32_t>(port.dims.size()),
-          port.dims.data(),  port.byte_size(),        port.alignment,
+  return {port.name.c_str(),
+          onnx_number(port.dtype),
+          static_cast<int32_t>(port.dims.size()),
+          port.dims.data(),
+          port.byte_size(),
+          port.alignment ? port.alignment : static_cast<uint32_t>(size_of(port.dtype)),
           port.slack};
 }
 

@@ -53,9 +53,9 @@ struct Port {
   DType dtype = DType::F32;
   std::vector<int64_t> dims;
   // What the kernels take for granted of its first byte and behind its last one. The runtime copies a caller's buffer
-  // that does not have it, so less is better where the code does not need it.
-  uint32_t alignment = 64;
-  uint32_t slack = 64;
+  // that does not have it. Loops ask for no more than the alignment of their elements.
+  uint32_t alignment = 0;  // 0: the size of an element
+  uint32_t slack = 0;
 
   uint64_t byte_size() const;
 };
