@@ -40,7 +40,37 @@ Accesses::Accesses(const Scene& scene, const Group& group, const std::vector<std
   }
 }
 
-const Accesses::Place& Accesses::place(int value, bool written) {
+// A constant whose position would jump with the axis of vectors: the dim that runs with it becomes the innermost one.
+std::optional<Packing> Accesses::turned(int value, const std::vector<Expr>& at, Place& p) const {
+  const StageValue& v = scene_.value(value);
+  if (!v.constant || along_ < 0 || v.dims.size() < 2 || checked_.count(value)) return std::nullopt;
+  for (size_t d = 0; d < at.size(); ++d) {
+    const auto index = linear(at[d]);
+    if (!index || index->of(along_) != 1 || v.dims[d] == 1 || p.strides[d] == 1) continue;
+    Packing packing{{0}, {0}, {}, v.dims[d]};
+    for (int64_t i = 0; i < v.dims[d]; ++i) packing.column.push_back(i * p.strides[d]);
+    int64_t stride = v.dims[d];
+    std::vector<int64_t> strides(v.dims.size(), 0);
+    for (size_t o = v.dims.size(); o-- > 0;) {
+      if (o == d) continue;
+      strides[o] = stride;
+      stride *= v.dims[o];
+    }
+    for (size_t o = 0; o < v.dims.size(); ++o) {
+      if (o == d) continue;
+      std::vector<int64_t> next;
+      for (const int64_t base : packing.depth)
+        for (int64_t i = 0; i < v.dims[o]; ++i) next.push_back(base + i * p.strides[o]);
+      packing.depth = std::move(next);
+    }
+    strides[d] = 1;
+    p.strides = std::move(strides);
+    return packing;
+  }
+  return std::nullopt;
+}
+
+const Accesses::Place& Accesses::place(int value, bool written, const std::vector<Expr>& at) {
   auto& buffers = kernel_.function.buffers;
   if (const auto it = places_.find(value); it != places_.end()) {
     if (written) buffers[static_cast<size_t>(it->second.buffer)].written = true;
@@ -70,7 +100,7 @@ const Accesses::Place& Accesses::place(int value, bool written) {
       for (const int d : layout.order) dims.push_back(v.dims[static_cast<size_t>(d)]);
     }
     buffers.push_back({v.name, v.dtype, std::move(dims), loop::Scope::Argument, written});
-    kernel_.arguments.push_back({value, std::nullopt});
+    kernel_.arguments.push_back({value, turned(value, at, p)});
   }
   return places_[value] = p;
 }
@@ -92,7 +122,7 @@ Expr Accesses::flat(const Expr& e, const std::vector<te::Axis>& scope) {
   s.reads([&](const te::Node& read, std::vector<Expr> at) {
     if (const auto it = pinned_.find(read.tensor); it != pinned_.end())
       return Expr::read(it->second.first, read.dtype, {it->second.second});
-    const Place& p = place(read.tensor, false);
+    const Place& p = place(read.tensor, false, at);
     return Expr::read(p.buffer, read.dtype, position(p, at, scope));
   });
   return te::simplify(s(e), scope);
@@ -104,7 +134,7 @@ void Accesses::pin(int value, int buffer, Expr position) {
 
 std::pair<int, Expr> Accesses::write(int value, const std::vector<Expr>& at, const std::vector<te::Axis>& scope) {
   checked_.erase(value);
-  const Place& p = place(value, true);
+  const Place& p = place(value, true, at);
   return {p.buffer, position(p, at, scope)[0]};
 }
 

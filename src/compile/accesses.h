@@ -29,6 +29,8 @@ class Accesses {
 
   // The expression with reads of values turned into reads of buffers. `scope` are the loop axes round it.
   te::Expr flat(const te::Expr& e, const std::vector<te::Axis>& scope);
+  // From now on constants are stored so that they run along memory with this loop variable.
+  void along(int var) { along_ = var; }
   // From now on reads of `value` are reads of this buffer at this position.
   void pin(int value, int buffer, te::Expr position);
   // The buffer and position of the element of `value` at these indices, one per dim.
@@ -40,7 +42,8 @@ class Accesses {
     std::vector<int64_t> strides;  // by dim of the value; 0 for a dim that is a row of scratch
     std::vector<int> order;        // when the buffer keeps its dims
   };
-  const Place& place(int value, bool written);
+  const Place& place(int value, bool written, const std::vector<te::Expr>& at);
+  std::optional<Packing> turned(int value, const std::vector<te::Expr>& at, Place& p) const;
   std::vector<te::Expr> position(const Place& p, const std::vector<te::Expr>& at, const std::vector<te::Axis>& scope);
 
   const Scene& scene_;
@@ -49,6 +52,7 @@ class Accesses {
   std::set<int> checked_;                        // values read at positions found in data
   std::map<int, Place> places_;
   std::map<int, std::pair<int, te::Expr>> pinned_;
+  int along_ = -1;
 };
 
 // The step in memory of the largest read in `e` when the axis moves by one; nothing when it is no linear position.

@@ -19,7 +19,9 @@ using te::Expr;
 namespace {
 
 constexpr double kTaskFlops = 400e3;  // arithmetic that is worth a task of its own
-constexpr int64_t kTasks = 16;        // enough for an even share of a few workers, and few enough to be cheap
+// Rows so many bytes apart fall into the same few sets of the first cache.
+constexpr int64_t kBadStride = 1024;
+constexpr int64_t kTasks = 16;  // enough for an even share of a few workers, and few enough to be cheap
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -103,7 +105,9 @@ class ContractionKernel {
   void pack_right(const Linear& at, int value);
   void epilogue();
   Stmt tasks();
-  Stmt gather_rows(const Expr& first, const Expr& count, te::Substitution& batch);
+  static int add_argument(Kernel& kernel, loop::Buffer buffer, Argument argument);
+  Expr flat_batch() const;  // of the batch axes' variables
+  Stmt gather_rows(const Expr& first, const Expr& count, const Expr& to_row, te::Substitution& batch);
   Stmt panel(const Expr& p, int64_t columns, const Expr& first, const Expr& rows);
   void finish(Kernel& k, double flops) const;
 
@@ -120,11 +124,10 @@ class ContractionKernel {
   std::optional<Accesses> accesses_;
 
   int64_t tile_rows_ = 0, block_rows_ = 0, blocks_ = 0, panels_ = 0, panels_per_task_ = 0, splits_ = 1;
-  bool direct_left_ = false;
+  enum class Rows : uint8_t { InPlace, Gathered, Staged } rows_ = Rows::InPlace;
   Address left_, right_;  // right: of the packed array, or of the value as it lies
-  int64_t row_step_ = 0, depth_step_ = 0;
+  int64_t row_step_ = 0;
   int gathered_ = -1, result_ = -1;  // scratch buffers
-  int64_t depth_padded_ = 0;
   bool packed_right_ = true;
 
   Axes out_batch_, out_m_, out_n_;  // as the epilogue sees them, joined where they run together
@@ -203,48 +206,80 @@ Address ContractionKernel::side(const Expr& read) {
   return out;
 }
 
+// Rows are read as they lie where they are one step apart; gathered into scratch where they are not, by the task that
+// needs them; or by a step before when several tasks need the same ones.
 void ContractionKernel::left() {
   left_ = side(c_.a);
-  auto& buffers = main_.function.buffers;
   const StageValue& v = scene_.value(c_.a->tensor);
-  left_.buffer = static_cast<int>(buffers.size());
-  buffers.push_back({"left", v.dtype, {v.elements()}, loop::Scope::Argument, false});
-  main_.arguments.push_back({c_.a->tensor, std::nullopt});
   const bool always = c_.where->kind == te::Kind::Int && c_.where->integer != 0;
-  direct_left_ =
-      always && one_step(left_.at, m_) && one_step(left_.at, k_) && (k_.list.empty() || step(left_.at, k_) == 1);
-  if (direct_left_) {
+  bool direct = always && one_step(left_.at, m_) && one_step(left_.at, k_);
+  if (!k_.list.empty() && step(left_.at, k_) != 1) direct = false;
+  if (step(left_.at, m_) * 4 % kBadStride == 0 && m_.total() > 4 && panels_ > 2) direct = false;
+  const loop::Buffer source{"left", v.dtype, {v.elements()}, loop::Scope::Argument, false};
+  const Argument argument{c_.a->tensor, std::nullopt};
+  if (direct) {
+    rows_ = Rows::InPlace;
     row_step_ = step(left_.at, m_);
-    depth_step_ = 1;
+    left_.buffer = add_argument(main_, source, argument);
     return;
   }
   // An odd number of cache lines a row, so that rows do not fall into the same sets.
-  depth_padded_ = ceil_div(std::max<int64_t>(1, k_.total()), 16) * 16;
-  if (depth_padded_ / 16 % 2 == 0) depth_padded_ += 16;
-  gathered_ = static_cast<int>(buffers.size());
-  buffers.push_back({"rows", DType::F32, {block_rows_ * depth_padded_}, loop::Scope::Scratch, true});
-  row_step_ = depth_padded_;
-  depth_step_ = 1;
+  row_step_ = ceil_div(std::max<int64_t>(1, k_.total()), 16) * 16;
+  if (row_step_ / 16 % 2 == 0) row_step_ += 16;
+  if (splits_ == 1) {
+    rows_ = Rows::Gathered;
+    left_.buffer = add_argument(main_, source, argument);
+    gathered_ = static_cast<int>(main_.function.buffers.size());
+    main_.function.buffers.push_back({"rows", DType::F32, {block_rows_ * row_step_}, loop::Scope::Scratch, true});
+    return;
+  }
+  rows_ = Rows::Staged;
+  const int64_t m = m_.total(), elements = batch_.total() * m * row_step_;
+  const Argument staged{scene_.temporary(DType::F32, elements), std::nullopt};
+  Kernel before;
+  before.function.name = main_.function.name + "_rows";
+  left_.buffer = add_argument(before, source, argument);
+  gathered_ = add_argument(before, {"rows", DType::F32, {elements}, loop::Scope::Argument, true}, staged);
+  const LoopAxis task = fresh("task", batch_.total() * ceil_div(m, tile_rows_));
+  const Expr number = te::floor_div(task.expr(), Expr(ceil_div(m, tile_rows_)));
+  const Expr first = te::floor_mod(task.expr(), Expr(ceil_div(m, tile_rows_))) * Expr(tile_rows_);
+  te::Substitution batch;
+  unflatten_into(batch, batch_.list, number);
+  const Stmt body = gather_rows(first, te::min(Expr(tile_rows_), Expr(m) - first), number * Expr(m) + first, batch);
+  before.function.body = loop(task, body, task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
+  finish(before, 0);
+  before_.push_back(std::move(before));
+  left_.buffer = add_argument(main_, {"rows", DType::F32, {elements}, loop::Scope::Argument, false}, staged);
+}
+
+int ContractionKernel::add_argument(Kernel& kernel, loop::Buffer buffer, Argument argument) {
+  kernel.function.buffers.push_back(std::move(buffer));
+  kernel.arguments.push_back(std::move(argument));
+  return static_cast<int>(kernel.function.buffers.size()) - 1;
+}
+
+Expr ContractionKernel::flat_batch() const {
+  Expr b(0);
+  for (const LoopAxis& a : batch_.list) b = b * Expr(a.extent) + a.expr();
+  return b;
 }
 
 void ContractionKernel::right() {
   const Linear at = side(c_.b).at;
-  auto& buffers = main_.function.buffers;
   const int value = c_.b->tensor;
   const StageValue& v = scene_.value(value);
-  right_.buffer = static_cast<int>(buffers.size());
   if (v.constant) {
     Packing p{offsets(at, batch_), offsets(at, k_), offsets(at, n_), nr_};
     for (int64_t& o : p.batch) o += at.constant;
-    buffers.push_back({"right", v.dtype, {p.elements()}, loop::Scope::Argument, false});
-    main_.arguments.push_back({value, std::move(p)});
+    const loop::Buffer buffer{"right", v.dtype, {p.elements()}, loop::Scope::Argument, false};
+    right_.buffer = add_argument(main_, buffer, {value, std::move(p)});
     return;
   }
   if (one_step(at, n_) && step(at, n_) == 1 && one_step(at, k_) && n_.total() % nr_ == 0) {
     packed_right_ = false;
     right_.at = at;
-    buffers.push_back({"right", v.dtype, {v.elements()}, loop::Scope::Argument, false});
-    main_.arguments.push_back({value, std::nullopt});
+    right_.buffer =
+        add_argument(main_, {"right", v.dtype, {v.elements()}, loop::Scope::Argument, false}, {value, std::nullopt});
     return;
   }
   pack_right(at, value);
@@ -255,13 +290,12 @@ void ContractionKernel::pack_right(const Linear& at, int value) {
   const StageValue& v = scene_.value(value);
   const int64_t depth = k_.total(), elements = batch_.total() * panels_ * depth * nr_;
   const int packed = scene_.temporary(v.dtype, elements);
-  main_.function.buffers.push_back({"right", v.dtype, {elements}, loop::Scope::Argument, false});
-  main_.arguments.push_back({packed, std::nullopt});
+  right_.buffer =
+      add_argument(main_, {"right", v.dtype, {elements}, loop::Scope::Argument, false}, {packed, std::nullopt});
   Kernel pack;
   pack.function.name = main_.function.name + "_pack";
-  pack.function.buffers = {{"right", v.dtype, {v.elements()}, loop::Scope::Argument, false},
-                           {"panels", v.dtype, {elements}, loop::Scope::Argument, true}};
-  pack.arguments = {{value, std::nullopt}, {packed, std::nullopt}};
+  add_argument(pack, {"right", v.dtype, {v.elements()}, loop::Scope::Argument, false}, {value, std::nullopt});
+  add_argument(pack, {"panels", v.dtype, {elements}, loop::Scope::Argument, true}, {packed, std::nullopt});
   const LoopAxis task = fresh("task", batch_.total() * panels_), k = fresh("k", depth), c = fresh("c", nr_);
   const Expr panel = te::floor_mod(task.expr(), Expr(panels_)), batch = te::floor_div(task.expr(), Expr(panels_));
   const Expr column = panel * Expr(nr_) + c.expr();
@@ -322,7 +356,8 @@ void ContractionKernel::epilogue() {
   for (Axes* axes : {&out_batch_, &out_m_, &out_n_}) join_axes(axes->list, {&out_body_}, {&out_address_}, next_var_);
 }
 
-Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, te::Substitution& batch) {
+// Rows first .. first + count of the left side, to rows `to_row` and on of the buffer gathered_.
+Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, const Expr& to_row, te::Substitution& batch) {
   const LoopAxis row = fresh("r", block_rows_);
   te::Substitution names;
   unflatten_into(names, m_.list, first + row.expr());
@@ -335,7 +370,7 @@ Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, te::Su
     if (!var_of_.count(a.id)) stage_names.var(a.id, Expr(0));
   where = stage_names(where);
   std::vector<LoopAxis> depth = k_.list;
-  Expr to = row.expr() * Expr(depth_padded_);
+  Expr to = (to_row + row.expr()) * Expr(row_step_);
   Expr at_depth(0);
   for (const LoopAxis& a : depth) at_depth = at_depth * Expr(a.extent) + a.expr();
   to = te::simplify(to + at_depth);
@@ -394,25 +429,23 @@ Stmt ContractionKernel::panel(const Expr& p, int64_t columns, const Expr& first,
            LoopKind::Serial, height);
   // Operands
   te::Substitution point;  // the first row and column of the tile
-  const Expr row = direct_left_ ? first + start : start;
-  Expr left_at = direct_left_ ? expr_of(left_.at) : start * Expr(depth_padded_);
   te::Substitution zero_depth;
   for (const LoopAxis& a : k_.list) zero_depth.var(a.var, Expr(0));
-  unflatten_into(point, m_.list, row);
+  unflatten_into(point, m_.list, first + start);
   unflatten_into(point, n_.list, p * Expr(nr_));
-  left_at = point(zero_depth(left_at));
-  Expr right_at;
+  Expr left_at, right_at;
+  if (rows_ == Rows::InPlace) left_at = point(zero_depth(expr_of(left_.at)));
+  if (rows_ == Rows::Gathered) left_at = start * Expr(row_step_);
+  if (rows_ == Rows::Staged) left_at = (flat_batch() * Expr(m_.total()) + first + start) * Expr(row_step_);
   int64_t right_depth = nr_;
   if (packed_right_) {
-    Expr b(0);
-    for (const LoopAxis& a : batch_.list) b = b * Expr(a.extent) + a.expr();
-    right_at = (b * Expr(panels_) + p) * Expr(std::max<int64_t>(1, k_.total()) * nr_);
+    right_at = (flat_batch() * Expr(panels_) + p) * Expr(std::max<int64_t>(1, k_.total()) * nr_);
   } else {
     right_at = point(zero_depth(expr_of(right_.at)));
     right_depth = step(right_.at, k_);
   }
   std::vector<loop::TileOperand> operands = {
-      {direct_left_ ? left_.buffer : gathered_, {te::simplify(left_at)}, {row_step_, 0, depth_step_}},
+      {rows_ == Rows::Gathered ? gathered_ : left_.buffer, {te::simplify(left_at)}, {row_step_, 0, 1}},
       {right_.buffer, {te::simplify(right_at)}, {0, 1, right_depth}},
       {result_, {Expr(0)}, {nr_, 1, 0}}};
   const Stmt accumulate =
@@ -421,11 +454,7 @@ Stmt ContractionKernel::panel(const Expr& p, int64_t columns, const Expr& first,
   te::Substitution out;
   unflatten_into(out, out_m_.list, first + start + row_in_tile_.expr());
   unflatten_into(out, out_n_.list, p * Expr(nr_) + lane_.expr());
-  {
-    Expr b(0);
-    for (const LoopAxis& a : batch_.list) b = b * Expr(a.extent) + a.expr();
-    unflatten_into(out, out_batch_.list, b);
-  }
+  unflatten_into(out, out_batch_.list, flat_batch());
   const Stmt store = Stmt::store(out_buffer_, {te::simplify(out(out_address_))}, te::simplify(out(out_body_)));
   const Stmt stored = loop(row_in_tile_, loop(lane_, store, LoopKind::Vector, Expr(columns)), LoopKind::Serial, height);
   const Expr tiles = te::floor_div(rows + Expr(tile_rows_ - 1), Expr(tile_rows_));
@@ -442,7 +471,7 @@ Stmt ContractionKernel::tasks() {
   const Expr rows =
       m_.total() % block_rows_ == 0 ? Expr(block_rows_) : te::min(Expr(block_rows_), Expr(m_.total()) - first);
   std::vector<Stmt> parts;
-  if (!direct_left_) parts.push_back(gather_rows(first, rows, batch));
+  if (rows_ == Rows::Gathered) parts.push_back(gather_rows(first, rows, Expr(0), batch));
   const int64_t whole = n_.total() / nr_, rest = n_.total() % nr_;
   const Expr begin = te::simplify(split * Expr(panels_per_task_), std::vector<te::Axis>{task.axis()});
   if (whole > 0) {

@@ -37,7 +37,11 @@ class Inliner {
   }
 
   void run() {
-    for (size_t p = 0; p < g_.stages.size(); ++p) try_inline(p);
+    // What is inlined may leave another stage with one reader.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t p = 0; p < g_.stages.size(); ++p) changed = try_inline(p) || changed;
+    }
     g_.prune();
   }
 
@@ -67,27 +71,28 @@ class Inliner {
     return again <= 1 || (again <= 4 && price(p.body) <= kCheap);
   }
 
-  void try_inline(size_t index) {
+  bool try_inline(size_t index) {
     const ModelStage& p = g_.stages[index];
     const auto value = static_cast<size_t>(p.value);
-    if (p.is_reduction() || p.view_of >= 0 || output_[value]) return;
+    if (p.is_reduction() || p.view_of >= 0 || output_[value]) return false;
     const std::vector<int> users = readers_[value];
-    if (users.empty()) return;
+    if (users.empty()) return false;
     std::vector<Expr> bodies;
     for (const int user : users) {
       const ModelStage& c = g_.stages[static_cast<size_t>(user)];
-      if (c.view_of >= 0 || !worth(p, c, users.size())) return;
-      if (nodes_in(p.body) + nodes_in(c.body) > kLargestBody) return;
+      if (c.view_of >= 0 || !worth(p, c, users.size())) return false;
+      if (nodes_in(p.body) + nodes_in(c.body) > kLargestBody) return false;
       Expr body = inlined(p, c);
       if (is_contracted(c.value)) {
         ModelStage changed = c;
         changed.body = body;
-        if (!contraction(changed)) return;
+        if (!contraction(changed)) return false;
       }
       bodies.push_back(std::move(body));
     }
     for (size_t u = 0; u < users.size(); ++u) take(index, static_cast<size_t>(users[u]), bodies[u]);
     readers_[value].clear();
+    return true;
   }
 
   // The reader's body with reads of p's value replaced by p's body at their indices. A value is rounded to its type

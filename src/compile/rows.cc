@@ -171,6 +171,7 @@ void RowsKernel::collect_stage(size_t i) {
     }
   for (const auto* list : {&rows_, &inner.spatial, &inner.reduce})
     for (const LoopAxis& a : *list) scope.push_back(a.axis());
+  if (!inner.spatial.empty()) accesses_->along(inner.spatial.back().var);
   inner.dtype = scene_.value(s.value).dtype;
   std::tie(inner.buffer, inner.address) = accesses_->write(s.value, at, scope);
   if (s.is_reduction()) {
