@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "interp/interp.h"
 #include "passes/editor.h"
 #include "passes/elementwise.h"
+#include "passes/fold.h"
 
 namespace isomer::passes {
 namespace {
@@ -58,13 +58,7 @@ Value moved_constant(Editor& e, Value v, const Order& order) {
   if (!t || t->rank() > order.size() || static_cast<int64_t>(t->byte_size()) > kMaxMoved) return Value::none();
   std::vector<int64_t> dims(order.size() - t->rank(), 1);
   dims.insert(dims.end(), t->dims().begin(), t->dims().end());
-  std::vector<int64_t> to;
-  for (size_t k : order) to.push_back(dims[k]);
-  const Value full = e.constant(t->reshaped(dims));
-  const Value turned = e.add("transpose", {full}, perm_attr(order));
-  if (turned.is_none()) return turned;
-  auto results = interp::run_node(e.context(turned.node), {.threads = 1});
-  return results.ok() ? e.constant(std::move((*results)[0])) : Value::none();
+  return folded(e, "transpose", {e.constant(t->reshaped(dims))}, perm_attr(order));
 }
 
 // transpose(v, order) without a transpose, by undoing one on every way up; none when that cannot be. With `build` off

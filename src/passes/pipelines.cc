@@ -5,6 +5,20 @@ namespace isomer::passes {
 
 const std::vector<Pipeline>& pipelines() {
   static const std::vector<Pipeline> all = {
+      {"composites",
+       "Only puts together what exporters took apart, attention included.",
+       {
+           {{"fold_constants"}},        // patterns ask for the values of constants
+           {{"simplify_inference"}},    // a dropout may stand inside a pattern
+           {{"share_subexpressions"}},  // and whether two inputs are one value
+           {{"recognise_layer_norm"}},  // before the root mean square, which is a part of it
+           {{"recognise_rms_norm"}},
+           {{"recognise_gelu"}},
+           {{"recognise_hard_swish"}},
+           {{"recognise_silu"}},
+           {{"recognise_attention"}},
+           {{"dead_code"}},
+       }},
       {"inference",
        "What every compiled model goes through.",
        {
@@ -12,8 +26,14 @@ const std::vector<Pipeline>& pipelines() {
            {{"simplify_inference"}},    // nothing stands between a convolution and what folds into it
            {{"share_subexpressions"}},  // patterns below ask whether two inputs are one value
            {{"cancel_casts", "cancel_reshapes", "cancel_transposes"}, 4},  // each clears the way for the others
-           {{"fold_scale"}},
-           {{"fold_constants"}},  // what the passes above made of constants
+           {{"recognise_layer_norm"}},  // before the root mean square, which is a part of it
+           {{"recognise_rms_norm"}},
+           {{"recognise_gelu"}},  // all of these before their constants merge into neighbours
+           {{"recognise_hard_swish"}},
+           {{"recognise_silu"}},
+           {{"fold_padding"}},                          // so that a scale in front of the pad reaches the weights
+           {{"simplify_arithmetic", "fold_scale"}, 2},  // merged constants are folded once
+           {{"fold_constants"}},                        // what the passes above made of constants
            {{"share_subexpressions"}},
            {{"dead_code"}},
        }},

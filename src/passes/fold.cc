@@ -1,0 +1,16 @@
+#include "passes/fold.h"
+
+#include "interp/interp.h"
+
+namespace isomer::passes {
+
+Value folded(Editor& e, std::string_view op, std::vector<Value> inputs, ir::Attrs attrs) {
+  const Value v = e.add(op, std::move(inputs), std::move(attrs));
+  if (v.is_none()) return v;
+  interp::Options options;
+  options.threads = 1;
+  auto results = interp::run_node(e.context(v.node), options);
+  return results.ok() ? e.constant(std::move((*results)[0])) : Value::none();
+}
+
+}  // namespace isomer::passes
