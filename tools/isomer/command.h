@@ -35,6 +35,7 @@ const std::vector<Command>& commands();
 
 Action declare_check(CLI::App& app);
 Action declare_compare(CLI::App& app);
+Action declare_compile(CLI::App& app);
 Action declare_completion(CLI::App& app);
 Action declare_convert(CLI::App& app);
 Action declare_ops(CLI::App& app);

@@ -18,8 +18,14 @@ const std::vector<Command>& commands() {
       {"run", "Run a model on given or random inputs",
        "  isomer run zoo:tiny\n"
        "  isomer run model.onnx --input x=image.npy --output-dir out\n"
-       "  isomer run bert.onnx --dim batch=1 --dim sequence=16 --seed 7\n",
+       "  isomer run bert.onnx --dim batch=1 --dim sequence=16 --seed 7\n"
+       "  isomer run model.so\n",
        declare_run},
+      {"compile", "Compile a model into one library that runs without Isomer",
+       "  isomer compile model.onnx -o model.so\n"
+       "  isomer compile zoo:resnet50 --target x86-64-v4,x86-64-v3 -o resnet50.so\n"
+       "  isomer compile bert.onnx --dim batch=1 --dim sequence=128 --target aarch64 -o bert.so\n",
+       declare_compile},
       {"show", "Show what is in a model",
        "  isomer show model.onnx\n"
        "  isomer show zoo:resnet50 --json\n"

@@ -5,6 +5,7 @@
 
 #include "driver/inputs.h"
 #include "driver/model.h"
+#include "driver/module_file.h"
 #include "interp/interp.h"
 #include "isomer/command.h"
 #include "isomer/model_options.h"
@@ -52,19 +53,49 @@ Digest digest(const Tensor& t) {
   return d;
 }
 
-Expected<void> write_outputs(const std::string& folder, const ir::Graph& g, const std::vector<Tensor>& outputs,
-                             Answer& a) {
+// What ran, on what, and what came out.
+struct Ran {
+  std::string source, executor, executor_text;
+  std::vector<std::string> names;  // of the outputs
+  std::vector<Tensor> outputs;
+  double seconds = 0;
+  bool random = false;  // some inputs were made up
+};
+
+Expected<void> write_outputs(const std::string& folder, const Ran& ran, Answer& a) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
     return Diagnostic("E-write", fmt::format("folder {} cannot be made: {}", isomer::quoted(folder), error.message()));
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string path = folder + "/" + file_name(g.outputs()[i].name, i);
-    ISOMER_CHECK_OK(write_npy(path, outputs[i]));
+  for (size_t i = 0; i < ran.outputs.size(); ++i) {
+    const std::string path = folder + "/" + file_name(ran.names[i], i);
+    ISOMER_CHECK_OK(write_npy(path, ran.outputs[i]));
     a.json["outputs"][i]["file"] = path;
     a.text += fmt::format("wrote {}\n", printable(path));
   }
   return {};
+}
+
+Answer answer(const Ran& ran, uint64_t seed) {
+  Answer a;
+  a.text = fmt::format("ran {} {} in {:.3f} s{}\n", printable(ran.source), ran.executor_text, ran.seconds,
+                       ran.random ? fmt::format(" on random inputs (seed {})", seed) : "");
+  a.json = {{"model", ran.source}, {"executor", ran.executor}, {"seed", seed}, {"outputs", nlohmann::json::array()}};
+  for (size_t i = 0; i < ran.outputs.size(); ++i) {
+    const Tensor& t = ran.outputs[i];
+    const Digest d = digest(t);
+    a.text +=
+        fmt::format("{:<24}{:<24}min {:<12.6g} max {:<12.6g} mean {:<12.6g}{} [{}]\n", printable(ran.names[i]),
+                    t.type().to_string(), d.low, d.high, d.mean, d.nans ? fmt::format("{} NaN ", d.nans) : "", d.first);
+    a.json["outputs"].push_back({{"name", ran.names[i]},
+                                 {"type", t.type().to_string()},
+                                 {"min", d.low},
+                                 {"max", d.high},
+                                 {"mean", d.mean},
+                                 {"nans", d.nans},
+                                 {"hash", t.content_hash().hex()}});
+  }
+  return a;
 }
 
 Expected<std::vector<Tensor>> run_shown(const driver::Model& model, const std::vector<Tensor>& inputs,
@@ -72,6 +103,40 @@ Expected<std::vector<Tensor>> run_shown(const driver::Model& model, const std::v
   Progress progress(model.source);
   options.progress = [&](size_t done, size_t total) { progress.show(done, total); };
   return interp::run(model.graph, ops::table(), inputs, options);
+}
+
+Expected<Ran> run_model(const ModelOptions& model_options, const RunOptions& options, const driver::InputOptions& in) {
+  ISOMER_TRY(const driver::Model model, load(model_options));
+  ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, in));
+  Ran ran{model.source, "reference", "in the reference interpreter", {}, {}, 0, in.files.size() < inputs.size()};
+  const auto start = std::chrono::steady_clock::now();
+  ISOMER_TRY(ran.outputs, run_shown(model, inputs, interp_options(options)));
+  ran.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (const auto& output : model.graph.outputs()) ran.names.push_back(output.name);
+  return ran;
+}
+
+Expected<Ran> run_module(const ModelOptions& model_options, int threads, const driver::InputOptions& in) {
+  if (!model_options.shapes.empty() || !model_options.dims.empty()) {
+    return Diagnostic("E-module",
+                      "A module has the sizes it was compiled with; --shape and --dim belong to isomer compile.");
+  }
+  ISOMER_TRY(const auto file, driver::ModuleFile::open(model_options.spec));
+  ISOMER_TRY(const ir::Graph graph, file->input_graph());
+  ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(graph, in));
+  ISOMER_TRY(driver::ModuleRun run, driver::ModuleRun::make(file, threads));
+  Ran ran{model_options.spec,
+          "module",
+          fmt::format("as compiled for {}", file->info().target),
+          {},
+          {},
+          0,
+          in.files.size() < inputs.size()};
+  const auto start = std::chrono::steady_clock::now();
+  ISOMER_TRY(ran.outputs, run.run(inputs));
+  ran.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (const auto& output : file->outputs()) ran.names.push_back(output.name);
+  return ran;
 }
 
 }  // namespace
@@ -87,34 +152,12 @@ Action declare_run(CLI::App& app) {
   declare_run_options(app, o->run);
   app.add_option("--output-dir", o->output_dir, "Write every output as a .npy file into this folder");
   return [o]() -> Expected<Answer> {
-    ISOMER_TRY(const driver::Model model, load(o->model));
     ISOMER_TRY(const driver::InputOptions in, input_options(o->run));
-    ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, in));
-    const auto start = std::chrono::steady_clock::now();
-    ISOMER_TRY(const std::vector<Tensor> outputs, run_shown(model, inputs, interp_options(o->run)));
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    Answer a;
-    const bool random = in.files.size() < model.graph.input_count();
-    a.text = fmt::format("ran {} in the reference interpreter in {:.3f} s{}\n", printable(model.source), seconds,
-                         random ? fmt::format(" on random inputs (seed {})", in.seed) : "");
-    a.json = {
-        {"model", model.source}, {"executor", "reference"}, {"seed", in.seed}, {"outputs", nlohmann::json::array()}};
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const Digest d = digest(outputs[i]);
-      const std::string& name = model.graph.outputs()[i].name;
-      a.text += fmt::format("{:<24}{:<24}min {:<12.6g} max {:<12.6g} mean {:<12.6g}{} [{}]\n", printable(name),
-                            outputs[i].type().to_string(), d.low, d.high, d.mean,
-                            d.nans ? fmt::format("{} NaN ", d.nans) : "", d.first);
-      a.json["outputs"].push_back({{"name", name},
-                                   {"type", outputs[i].type().to_string()},
-                                   {"min", d.low},
-                                   {"max", d.high},
-                                   {"mean", d.mean},
-                                   {"nans", d.nans},
-                                   {"hash", outputs[i].content_hash().hex()}});
-    }
+    ISOMER_TRY(const Ran ran, driver::is_module_name(o->model.spec) ? run_module(o->model, o->run.threads, in)
+                                                                    : run_model(o->model, o->run, in));
+    Answer a = answer(ran, in.seed);
     if (!o->output_dir.empty()) {
-      ISOMER_CHECK_OK(write_outputs(o->output_dir, model.graph, outputs, a));
+      ISOMER_CHECK_OK(write_outputs(o->output_dir, ran, a));
     }
     return a;
   };

@@ -1,0 +1,35 @@
+// A graph compiled into a module file: passes, loops, machine code, library, for one target or several of one architecture.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/expected.h"
+#include "ir/graph.h"
+
+namespace isomer::driver {
+
+struct CompileOptions {
+  std::vector<std::string> targets = {
+      "host"};                         // "host", "x86-64-v3", ...; several: the first that a CPU can run is used
+  std::string pipeline = "inference";  // of graph passes
+  int threads = 0;                     // that compile; 0: one per CPU
+  std::string dump_dir;                // when not empty: each kernel's IR and assembly
+};
+
+struct CompileReport {
+  struct Variant {
+    std::string target;
+    size_t steps = 0, kernels = 0;
+    uint64_t arena_bytes = 0, least_arena_bytes = 0;
+  };
+  std::vector<Variant> variants;
+  uint64_t file_bytes = 0, weight_bytes = 0;
+  double pass_seconds = 0, lower_seconds = 0, code_seconds = 0, link_seconds = 0;
+};
+
+// All sizes of the graph are numbers. E-no-compiler in a build without code generator.
+Expected<CompileReport> compile_module(const ir::Graph& graph, const CompileOptions& options, const std::string& path);
+
+}  // namespace isomer::driver

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include "driver/compile_module.h"
+#include "isomer/command.h"
+#include "isomer/model_options.h"
+#include "isomer/units.h"
+
+namespace isomer::tool {
+
+Action declare_compile(CLI::App& app) {
+  struct Options {
+    ModelOptions model;
+    driver::CompileOptions compile;
+    std::string out;
+  };
+  auto o = std::make_shared<Options>();
+  declare_model(app, o->model);
+  app.add_option("-o,--output", o->out, "The module to write: *.so")->required();
+  app.add_option(
+         "--target", o->compile.targets,
+         "host, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64 or aarch64-dotprod; several in one file, best first")
+      ->delimiter(',');
+  app.add_option("--pipeline", o->compile.pipeline, "Graph passes that run first (isomer passes list)");
+  app.add_option("--compile-threads", o->compile.threads, "Threads that compile; 0: one per CPU");
+  app.add_option("--dump", o->compile.dump_dir, "Write each kernel's IR and assembly into this folder");
+  return [o]() -> Expected<Answer> {
+    ISOMER_TRY(const driver::Model model, load(o->model));
+    ISOMER_TRY(const driver::CompileReport report, driver::compile_module(model.graph, o->compile, o->out));
+    Answer a;
+    a.text =
+        fmt::format("wrote {}: {}, of which {} are weights\n", printable(o->out),
+                    bytes(static_cast<int64_t>(report.file_bytes)), bytes(static_cast<int64_t>(report.weight_bytes)));
+    a.json = {{"model", model.source},
+              {"file", o->out},
+              {"file_bytes", report.file_bytes},
+              {"weight_bytes", report.weight_bytes},
+              {"variants", nlohmann::json::array()}};
+    for (const auto& v : report.variants) {
+      a.text +=
+          fmt::format("{:<24}{} steps, {} kernels, arena {} (at least {})\n", v.target, v.steps, v.kernels,
+                      bytes(static_cast<int64_t>(v.arena_bytes)), bytes(static_cast<int64_t>(v.least_arena_bytes)));
+      a.json["variants"].push_back({{"target", v.target},
+                                    {"steps", v.steps},
+                                    {"kernels", v.kernels},
+                                    {"arena_bytes", v.arena_bytes},
+                                    {"least_arena_bytes", v.least_arena_bytes}});
+    }
+    a.text += fmt::format("passes {:.2f} s, loops {:.2f} s, machine code {:.2f} s, library {:.2f} s\n",
+                          report.pass_seconds, report.lower_seconds, report.code_seconds, report.link_seconds);
+    a.json["seconds"] = {{"passes", report.pass_seconds},
+                         {"loops", report.lower_seconds},
+                         {"code", report.code_seconds},
+                         {"library", report.link_seconds}};
+    return a;
+  };
+}
+
+}  // namespace isomer::tool
