@@ -27,8 +27,27 @@ std::vector<Dim> bound(const std::vector<Dim>& dims, const Bindings& b) {
   return out;
 }
 
-// Elements that one trial may compute in a value, so that a draw of large sizes costs nothing.
-constexpr int64_t kMaxElements = 20000;
+// Scalar operations that one trial may take in a stage, so that a draw of large sizes costs nothing.
+constexpr int64_t kMaxWork = 20000;
+
+// The largest number of times that something inside the expression is evaluated.
+int64_t repetitions(const te::Expr& e, std::map<const void*, int64_t>& known) {
+  if (const auto it = known.find(e.identity()); it != known.end()) return it->second;
+  int64_t most = 1;
+  for (const te::Expr& x : e->args) most = std::max(most, repetitions(x, known));
+  for (const te::Axis& a : e->axes) most = std::min<int64_t>(most * a.extent.constant().value_or(0), kMaxWork + 1);
+  return known[e.identity()] = most;
+}
+
+bool small(const te::Program& program) {
+  for (const te::Stage& s : program.stages) {
+    int64_t work = 1;
+    for (const te::Axis& a : s.axes) work = std::min<int64_t>(work * a.extent.constant().value_or(0), kMaxWork + 1);
+    std::map<const void*, int64_t> known;
+    if (work * repetitions(s.body, known) > kMaxWork) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -174,11 +193,15 @@ class Evaluation {
       builder_ = std::make_unique<ir::GraphBuilder>(table, "sample");
       ISOMER_TRY(outputs_, replay(current, *builder_, true));
     }
-    for (const ir::Node& n : builder_->graph().nodes())
-      for (const Type& t : n.types) {
-        const auto count = t.shape.has_rank() ? t.shape.elements().constant() : std::nullopt;
-        if (!count || *count > kMaxElements) return Diagnostic("E-verify", "a value is too large to try");
-      }
+    for (const ir::Node& n : builder_->graph().nodes()) {
+      programs_.emplace_back();
+      for (const Type& t : n.types)
+        if (!t.shape.is_static()) return Diagnostic("E-verify", "a shape is not known");
+      if (n.op == &ir::input_op() || n.op == &ir::const_op()) continue;
+      if (!n.op->compute) return Diagnostic("E-verify", n.op->name + " has no expression");
+      ISOMER_TRY(programs_.back(), n.op->compute(context_of(*builder_, n)));
+      if (!small(programs_.back())) return Diagnostic("E-verify", "the sizes are too large to try");
+    }
     return {};
   }
 
@@ -186,7 +209,8 @@ class Evaluation {
 
   Expected<std::vector<Array>> run(const std::map<std::string, Array>& inputs) const {
     std::vector<std::vector<Array>> made;
-    for (const ir::Node& n : builder_->graph().nodes()) {
+    for (size_t id = 0; id < programs_.size(); ++id) {
+      const ir::Node& n = builder_->graph().node(static_cast<uint32_t>(id));
       if (n.op == &ir::input_op()) {
         made.push_back({inputs.at(n.names[0])});
       } else if (n.op == &ir::const_op()) {
@@ -200,11 +224,9 @@ class Evaluation {
           a.ints = t.to_ints();
         made.push_back({std::move(a)});
       } else {
-        if (!n.op->compute) return Diagnostic("E-verify", n.op->name + " has no expression");
-        ISOMER_TRY(const te::Program program, n.op->compute(context_of(*builder_, n)));
         std::vector<Array> in;
         for (const ir::Value& v : n.inputs) in.push_back(v.is_none() ? Array{} : made[v.node][v.index]);
-        ISOMER_TRY(auto results, te::Evaluator<WideDomain>(WideDomain{}).run(program, std::move(in)));
+        ISOMER_TRY(auto results, te::Evaluator<WideDomain>(WideDomain{}).run(programs_[id], std::move(in)));
         made.push_back(std::move(results));
       }
     }
@@ -216,6 +238,7 @@ class Evaluation {
  private:
   std::unique_ptr<ir::GraphBuilder> builder_;
   std::vector<ir::Value> outputs_;
+  std::vector<te::Program> programs_;  // by node; empty for inputs and constants
 };
 
 bool differ(double a, double b) { return std::abs(a - b) > 1e-6 * (1 + std::abs(a) + std::abs(b)); }

@@ -282,7 +282,7 @@ bool Solver::unsat(Guards s, int depth) {
 namespace {
 
 // With more products of guards than this, only those over known monomials are told.
-constexpr size_t kMaxProducts = 150;
+constexpr size_t kMaxProducts = 400, kManyFacts = 16;
 
 // What the solver is told beside the guards: bounds of sizes, products of guards, signs of products.
 class Encoding {
@@ -305,6 +305,19 @@ class Encoding {
     for (AtomId a : plain) variable({a});
     for (const Poly& p : facts) solver_.add(term(p) >= 0);
     if (degree_ < 2) return;
+    // Products of sizes that occur count as factors too: 0 <= r < b gives C * b * r < C * b * b.
+    std::set<Monomial> of_sizes;
+    for (const auto& [m, v] : variables_) {
+      Monomial part;
+      for (AtomId a : m)
+        if (atoms_[a].kind == AtomKind::Size && atoms_[a].lower >= 0) part.push_back(a);
+      if (part.size() >= 2 && part.size() < degree_) of_sizes.insert(std::move(part));
+    }
+    for (const Monomial& m : of_sizes) {
+      Poly p;
+      p.add_term(m, 1);
+      facts.push_back(std::move(p));
+    }
     products(facts);
     std::vector<Monomial> known;
     for (const auto& [m, v] : variables_) known.push_back(m);
@@ -338,11 +351,19 @@ class Encoding {
   // g * h >= 0 for pairs of facts. A product may bring in a monomial when another one speaks of it too.
   void products(const Guards& facts) {
     std::vector<Poly> all;
+    const auto brings_new = [&](const Poly& p) {
+      return std::any_of(p.terms().begin(), p.terms().end(),
+                         [&](const auto& t) { return !t.first.empty() && !variables_.contains(t.first); });
+    };
+    const bool many = facts.size() > kManyFacts;
     for (size_t i = 0; i < facts.size(); ++i)
       for (size_t j = i; j < facts.size(); ++j) {
         const size_t degree = facts[i].degree() + facts[j].degree();
         if (degree > degree_ || degree < 2 || facts[i].terms().size() * facts[j].terms().size() > 64) continue;
-        all.push_back(facts[i] * facts[j]);
+        Poly p = facts[i] * facts[j];
+        // Among many facts, a guard is multiplied into new monomials by sizes alone.
+        if (many && !atoms_.sizes_only(facts[i]) && !atoms_.sizes_only(facts[j]) && brings_new(p)) continue;
+        all.push_back(std::move(p));
       }
     for (bool shrunk = true; shrunk;) {
       shrunk = false;
@@ -357,11 +378,7 @@ class Encoding {
       });
       shrunk = all.size() < before;
     }
-    if (all.size() > kMaxProducts)
-      std::erase_if(all, [&](const Poly& p) {
-        return std::any_of(p.terms().begin(), p.terms().end(),
-                           [&](const auto& t) { return !t.first.empty() && !variables_.contains(t.first); });
-      });
+    if (all.size() > kMaxProducts) std::erase_if(all, brings_new);
     for (const Poly& p : all) solver_.add(term(p) >= 0);
   }
 
