@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Compiled modules as a user ships them: the C program of docs/deploy.md runs them here and on the other architecture, and agrees with
+the reference interpreter; bad modules are answered, never run."""
+import array
+import os
+import platform
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ISOMER = os.environ['ISOMER']
+ROOT = os.environ['ISOMER_SOURCE_DIR']
+X86 = platform.machine() == 'x86_64'
+FOREIGN = {'target': 'aarch64' if X86 else 'x86-64-v3', 'triple': 'aarch64-linux-gnu' if X86 else 'x86_64-linux-gnu',
+           'emulator': ['qemu-aarch64'] if X86 else ['qemu-x86_64', '-cpu', 'max']}
+
+
+def command(*args, code=0):
+    done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+    if done.returncode != code:
+        raise AssertionError('%s: exit code %d, expected %d\n%s%s' % (' '.join(args), done.returncode, code, done.stdout, done.stderr))
+    return done
+
+
+def isomer(*args, code=0):
+    return command(ISOMER, *args, code=code)
+
+
+def write_npy(path, values, shape):
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ''.join('%d, ' % d for d in shape)
+    header += ' ' * (-(len(header) + 11) % 64) + '\n'
+    with open(path, 'wb') as f:
+        f.write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header.encode() + array.array('f', values).tobytes())
+
+
+def read_npy(path):
+    with open(path, 'rb') as f:
+        data = f.read()
+    values = array.array('f')
+    values.frombytes(data[10 + struct.unpack('<H', data[8:10])[0]:])
+    return values
+
+
+class Deploy(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = cls.holder.name
+        with open(os.path.join(ROOT, 'docs/deploy.md'), encoding='utf-8') as f:
+            source = re.search(r'```c\n(.*?)```', f.read(), re.S).group(1)
+        with open(cls.path('main.c'), 'w', encoding='utf-8') as f:
+            f.write(source)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    def build(self, compiler, name):
+        if not shutil.which(compiler):
+            self.skipTest('no ' + compiler)
+        runtime = os.path.join(ROOT, 'src/runtime')
+        command(compiler, '-std=c99', '-Wall', '-Wextra', '-Wpedantic', '-Werror', '-O1', '-I' + runtime, self.path('main.c'),
+                os.path.join(runtime, 'isomer_loader.c'), '-o', self.path(name), '-ldl', '-lpthread')
+        return self.path(name)
+
+    def module(self, model, *targets):
+        path = self.path('%s_%s.so' % (model.replace(':', '_').replace(',', '_').replace('=', '_'), '_'.join(targets)))
+        if not os.path.exists(path):
+            isomer('compile', model, '-o', path, '--target', ','.join(targets))
+        return path
+
+    def expect_reference(self, model, text):
+        """The program's text against the interpreter on the same inputs."""
+        name, dims = re.search(r'^input (\S+): type 1, dims ([\d ]+),', text, re.M).groups()
+        shape = [int(d) for d in dims.split()]
+        count = 1
+        for d in shape:
+            count *= d
+        write_npy(self.path('in.npy'), ((i % 17) / 16 - 0.5 for i in range(count)), shape)
+        isomer('run', model, '--input', '%s=%s' % (name, self.path('in.npy')), '--output-dir', self.path('out'))
+        output = re.search(r'^output (\S+): .*\n(.*)$', text, re.M)
+        want = read_npy(self.path('out/%s.npy' % output.group(1)))
+        scale = max(abs(v) for v in want)
+        got = [float(v) for v in output.group(2).split()]
+        self.assertEqual(len(got), min(8, len(want)))
+        for g, w in zip(got, want):
+            self.assertLessEqual(abs(g - w), 1e-4 * scale)
+
+    def test_here(self):
+        main = self.build('cc', 'main')
+        for model in ('zoo:tiny', 'zoo:squeezenet1_1'):
+            module = self.module(model, 'host')
+            self.expect_reference(model, command(main, module, '1').stdout)
+            self.assertEqual(command(main, module, '1').stdout, command(main, module, '2').stdout)
+
+    def test_on_the_other_architecture(self):
+        if not shutil.which(FOREIGN['emulator'][0]):
+            self.skipTest('no ' + FOREIGN['emulator'][0])
+        main = self.build(FOREIGN['triple'] + '-gcc', 'foreign')
+        for model in ('zoo:tiny', 'zoo:squeezenet1_1,image=64'):
+            module = self.module(model, FOREIGN['target'])
+            run = command(*FOREIGN['emulator'], '-L', '/usr/' + FOREIGN['triple'], main, module, '2')
+            self.expect_reference(model, run.stdout)
+
+    def test_both_architectures_from_here(self):
+        for targets, machine in ((('x86-64-v4', 'x86-64-v3'), 62), (('aarch64',), 183)):
+            module = self.module('zoo:tiny', *targets)
+            with open(module, 'rb') as f:
+                self.assertEqual(struct.unpack('<H', f.read(20)[18:])[0], machine)
+
+    @unittest.skipUnless(X86 and shutil.which('qemu-x86_64'), 'needs an emulated x86-64')
+    def test_variants_by_cpu(self):
+        main = self.build('cc', 'main')
+        emulated = ['qemu-x86_64', '-cpu', 'max', main]  # has AVX2, has no AVX-512
+        text = command(*emulated, self.module('zoo:tiny', 'x86-64-v4', 'x86-64-v3'), '1').stdout
+        self.assertIn('for x86-64-v3', text)
+        self.expect_reference('zoo:tiny', text)
+        refused = command(*emulated, self.module('zoo:tiny', 'x86-64-v4'), code=1).stderr
+        self.assertRegex(refused, r'was built for x86-64-v4 and needs the CPU feature avx512\w+, which this machine does not have')
+
+    def test_same_bytes_twice(self):
+        for name in ('a.so', 'b.so'):
+            isomer('compile', 'zoo:tiny', '-o', self.path(name))
+        with open(self.path('a.so'), 'rb') as a, open(self.path('b.so'), 'rb') as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_bad_modules(self):
+        with open(self.module('zoo:squeezenet1_1', 'host'), 'rb') as f:
+            whole = f.read()
+        cases = {'empty': b'', 'text': b'a text file\n' * 1000, 'longer': whole + b'\0'}
+        for size in range(4096, len(whole), len(whole) // 12 // 4096 * 4096):
+            cases['cut at %d' % size] = whole[:size]
+        for at in range(17, len(whole), len(whole) // 12):
+            cases['flipped at %d' % at] = whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1:]
+        with open(self.module('zoo:tiny', FOREIGN['target']), 'rb') as f:
+            cases['foreign'] = f.read()
+        for name, data in cases.items():
+            with self.subTest(name):
+                with open(self.path('bad.so'), 'wb') as f:
+                    f.write(data)
+                self.assertRegex(isomer('run', self.path('bad.so'), code=2).stderr, r'error\[E-module\]: The .*\.\n$')
+        for args in ([self.path('missing.so')], [self.module('zoo:tiny', 'host'), '--dim', 'n=1'],
+                     [self.module('zoo:tiny', 'host'), '--input', 'nobody=x.npy']):
+            isomer('run', *args, code=2)
+
+
+if __name__ == '__main__':
+    if 'modules=' not in command(ISOMER, '--version').stdout:
+        sys.exit(77)
+    unittest.main()
