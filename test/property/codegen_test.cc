@@ -65,13 +65,13 @@ void run_seeds(uint64_t first, int count, bool floats, const std::optional<loop:
   }
 }
 
-TEST(CodegenProperty, ExpressionsOfAllTypes) { run_seeds(1, 150, true); }
-TEST(CodegenProperty, IntegersAsTheyShip) { run_seeds(10000, 150, false); }
+TEST(CodegenProperty, ExpressionsOfAllTypes) { run_seeds(1, 80, true); }
+TEST(CodegenProperty, IntegersAsTheyShip) { run_seeds(10000, 80, false); }
 TEST(CodegenProperty, WithoutMasks) {
   auto target = loop::parse_target("x86-64-v3");
   auto host = host_target();
   if (!host.ok() || host->arch != loop::Arch::X86_64 || !host->has("avx2")) GTEST_SKIP() << "no AVX2 here";
-  run_seeds(20000, 60, true, *target);
+  run_seeds(20000, 40, true, *target);
 }
 
 }  // namespace

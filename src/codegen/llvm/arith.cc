@@ -77,20 +77,18 @@ llvm::Value* Arith::real_binary(BinaryOp op, llvm::Value* x, llvm::Value* y) {
   }
 }
 
-// The operand that survives a comparison with NaN is the second one, as in the machine's own instructions of x86.
+// Which of two zeros comes out is left open, as te leaves it.
 llvm::Value* Arith::extremum(bool max, llvm::Value* x, llvm::Value* y) {
-  if (target_.arch == loop::Arch::AArch64)
-    return b_.CreateBinaryIntrinsic(max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, x, y);
-  auto pick = [&](llvm::Value* p, llvm::Value* q) {
-    return b_.CreateSelect(max ? b_.CreateFCmpOGT(p, q) : b_.CreateFCmpOLT(p, q), p, q);
-  };
   if (llvm::isa<llvm::Constant>(x)) std::swap(x, y);
-  if (const auto* c = llvm::dyn_cast<llvm::Constant>(y)) {
+  if (const auto* c = llvm::dyn_cast<llvm::Constant>(y); c && target_.arch == loop::Arch::X86_64) {
     const llvm::Constant* scalar = c->getType()->isVectorTy() ? c->getSplatValue() : c;
     const auto* real = llvm::dyn_cast_or_null<llvm::ConstantFP>(scalar);
-    if (real && !real->isNaN()) return pick(y, x);
+    // One instruction: x86 gives its second operand when either is NaN.
+    if (real && !real->isNaN()) return b_.CreateSelect(max ? b_.CreateFCmpOGT(y, x) : b_.CreateFCmpOLT(y, x), y, x);
   }
-  return b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, pick(x, y));
+  llvm::Value* r = b_.CreateBinaryIntrinsic(max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, x, y);
+  if (auto* call = llvm::dyn_cast<llvm::Instruction>(r)) call->setHasNoSignedZeros(true);
+  return r;
 }
 
 llvm::Value* Arith::real_power(llvm::Value* x, llvm::Value* y) {

@@ -4,6 +4,8 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 
+#include <algorithm>
+
 #include "codegen/llvm/module.h"
 
 namespace isomer::codegen {
@@ -155,8 +157,22 @@ class OuterProduct {
     return {results[carried.size()], results[carried.size() + 1]};
   }
 
+  // B streams from a farther cache, which the machine's own prefetcher does not follow across pages.
+  void prefetch_b(llvm::Value* qb) {
+    if (lane_splats_ && s_.rows < 4) return;  // as fast as memory gives already
+    const int64_t width = int64_t{s_.lanes} * s_.vectors, line = 64 / static_cast<int64_t>(size_of(s_.dtype));
+    const int64_t ahead = std::clamp<int64_t>(3072 / (width * static_cast<int64_t>(size_of(s_.dtype))), 8, 48);
+    const uint32_t locality = lane_splats_ ? 2 : 3;
+    for (int64_t at = 0; at < width; at += line) {
+      llvm::Value* p = step(qb, ahead * s_.b_depth + at);
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
+                         {p, b_.getInt32(0), b_.getInt32(locality), b_.getInt32(1)});
+    }
+  }
+
   void plain_loop(llvm::Value* pa, llvm::Value* pb, llvm::Value* count) {
     loop(pa, pb, count, 1, sums_, [&](llvm::Value* qa, llvm::Value* qb) {
+      prefetch_b(qb);
       Values b;
       for (int j = 0; j < s_.vectors; ++j) b.push_back(load_b(qb, j));
       const Values a = load_a(qa);
@@ -191,6 +207,7 @@ class OuterProduct {
         for (int i = 0; i < s_.rows; ++i) multiply(i, j, a_of_row(a, i), b);
         if (qb) b = load_b(step(qb, s_.b_depth), j);
       }
+      if (qb) prefetch_b(qb);
       if (qa)
         std::copy_n(load_a(step(qa, s_.a_depth)).begin(), a_count, carried.begin() + static_cast<long>(sums_.size()));
       std::copy(sums_.begin(), sums_.end(), carried.begin());

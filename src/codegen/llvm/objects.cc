@@ -60,7 +60,7 @@ Expected<void> dump(std::span<const loop::Function> functions, const loop::Targe
   return {};
 }
 
-constexpr size_t kFunctionsPerObject = 16;
+constexpr size_t kFunctionsPerObject = 8;
 
 }  // namespace
 
