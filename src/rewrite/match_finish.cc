@@ -43,8 +43,18 @@ bool content_holds(Content content, const Tensor& t) {
 }  // namespace
 
 bool MatchState::finish() {
-  return bind_types() && bind_lists() && solve_sizes() && check_whole_lists() && check_conditions() &&
-         check_contents() && check_uses() && check_cycle();
+  using Test = bool (MatchState::*)();
+  constexpr Test kTests[] = {&MatchState::bind_types,        &MatchState::bind_lists,       &MatchState::solve_sizes,
+                             &MatchState::check_whole_lists, &MatchState::check_conditions, &MatchState::check_contents,
+                             &MatchState::check_uses,        &MatchState::check_cycle};
+  stage_ = 0;
+  for (const Test test : kTests) {
+    if (!(this->*test)()) break;
+    ++stage_;
+  }
+  const bool passed = stage_ == std::size(kTests);
+  stage_ = 0;
+  return passed;
 }
 
 bool MatchState::bind_types() {
@@ -134,8 +144,8 @@ bool MatchState::solve_sizes() {
       continue;
     }
     auto wanted = e.expression.evaluate(sizes_);
-    if (e.source == Equation::Source::Attribute && pattern_.calls[e.index].attrs[e.slot].axis && wanted && *wanted < 0)
-      *wanted += static_cast<int64_t>(graph_.type(graph_.node(nodes_[e.index]).inputs[0]).shape.rank());
+    if (e.source == Equation::Source::Attribute && wanted)
+      wanted = from_front(nodes_[e.index], pattern_.calls[e.index].attrs[e.slot], *wanted);
     if (wanted != value)
       return decline([&] {
         return fmt::format("{} is {}, the rule wants {}", e.expression.to_string(rule_.names()), value,

@@ -151,6 +151,13 @@ bool MatchState::check_numbers(const AttrTest& test, const SizeList& wanted, std
   });
 }
 
+int64_t MatchState::from_front(uint32_t node, const AttrTest& test, int64_t axis) const {
+  const ir::Node& n = graph_.node(node);
+  if (!test.axis || axis >= 0 || n.inputs.empty() || n.inputs[0].is_none()) return axis;
+  const Shape& s = graph_.type(n.inputs[0]).shape;
+  return s.has_rank() ? axis + static_cast<int64_t>(s.rank()) : axis;
+}
+
 bool MatchState::check_attr(uint32_t id, const AttrTest& test) {
   const ir::Attrs& attrs = graph_.attrs(id);
   const ir::AttrValue* found = value_of(attrs, test);
@@ -188,11 +195,9 @@ bool MatchState::check_attr(uint32_t id, const AttrTest& test) {
     const auto* number = std::get_if<int64_t>(found);
     if (!number) return decline([&] { return fmt::format("attribute {} is no number", test.name); });
     if (size->kind() != Size::Kind::Number) return true;
-    int64_t wanted = size->number();
-    if (test.axis && wanted < 0 && !graph_.node(id).inputs.empty())
-      wanted += static_cast<int64_t>(graph_.type(graph_.node(id).inputs[0]).shape.rank());
-    return wanted == *number ||
-           decline([&] { return fmt::format("attribute {} is {}, the rule wants {}", test.name, *number, wanted); });
+    const int64_t wanted = from_front(id, test, size->number()), given = from_front(id, test, *number);
+    return wanted == given ||
+           decline([&] { return fmt::format("attribute {} is {}, the rule wants {}", test.name, given, wanted); });
   }
   if (const auto* literal = std::get_if<ir::AttrValue>(test.term))
     return ir::equal(*literal, *found) ||
@@ -258,7 +263,8 @@ bool MatchState::bind_operand(const Call& call, const Operand& pattern, ir::Valu
 
 std::optional<std::vector<int64_t>> MatchState::attr_numbers(uint32_t call, const AttrTest& test, size_t length) const {
   const ir::AttrValue* found = value_of(graph_.attrs(nodes_[call]), test);
-  if (const auto* i = found ? std::get_if<int64_t>(found) : nullptr) return std::vector{*i};
+  if (const auto* i = found ? std::get_if<int64_t>(found) : nullptr)
+    return std::vector{from_front(nodes_[call], test, *i)};
   if (const auto* l = found ? std::get_if<std::vector<int64_t>>(found) : nullptr) return *l;
   if (found || !test.absent) return std::nullopt;
   std::vector<Shape> shapes;

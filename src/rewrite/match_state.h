@@ -41,6 +41,8 @@ class MatchState {
   bool check_contents();
   bool check_uses();
   bool check_cycle();
+  // A number of an attribute that counts axes, from 0.
+  int64_t from_front(uint32_t node, const AttrTest& test, int64_t axis) const;
   // The numbers behind an equation's list; nothing when they are not numbers.
   std::optional<std::vector<int64_t>> numbers(const Equation& e) const;
   std::optional<std::vector<int64_t>> attr_numbers(uint32_t call, const AttrTest& test, size_t length) const;
@@ -48,8 +50,10 @@ class MatchState {
 
   template <class Reason>
   bool decline(const Reason& reason) {
-    if (decline_ && (matched_ > decline_->matched || decline_->reason.empty())) {
+    const size_t progress = 16 * matched_ + stage_;
+    if (decline_ && (progress > decline_->progress || decline_->reason.empty())) {
       decline_->matched = matched_;
+      decline_->progress = progress;
       decline_->reason = reason();
     }
     return false;
@@ -66,7 +70,7 @@ class MatchState {
   std::vector<ir::Value> inputs_;
   std::vector<std::optional<ir::AttrValue>> attributes_;
   std::vector<bool> attribute_bound_;
-  size_t matched_ = 0;
+  size_t matched_ = 0, stage_ = 0;  // calls that fit; tests of `finish` that passed
   SizeValues sizes_;
   std::vector<DType> types_;
   std::vector<bool> type_bound_;

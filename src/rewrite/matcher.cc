@@ -134,16 +134,21 @@ std::vector<Decline> Matcher::explain(const EditGraph& graph, uint32_t rule, std
     if (!fits && !d.reason.empty()) out.push_back(std::move(d));
     return fits;
   };
+  // The place that got furthest says most.
+  const auto sort = [&] {
+    std::stable_sort(out.begin(), out.end(),
+                     [](const Decline& a, const Decline& b) { return a.progress > b.progress; });
+  };
   if (!node) {
     for (const uint32_t n : sorted_nodes(graph, p.calls[last].call->op)) at(last, n);
+    sort();
     return out;
   }
   for (uint32_t c = 0; c < p.calls.size(); ++c)
     if (graph.node(*node).op == p.calls[c].call->op && at(c, *node)) return {};
-  // Of the places the node could take, the one that got furthest says most.
-  std::stable_sort(out.begin(), out.end(), [](const Decline& a, const Decline& b) { return a.matched > b.matched; });
+  sort();
   if (out.size() > 1) out.resize(1);
-  if (out.empty()) out.push_back({*node, 0, "the rule has no " + graph.node(*node).op->name});
+  if (out.empty()) out.push_back({*node, 0, 0, "the rule has no " + graph.node(*node).op->name});
   return out;
 }
 

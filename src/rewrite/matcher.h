@@ -24,11 +24,12 @@ struct Match {
   std::vector<std::optional<ir::AttrValue>> attributes;
 };
 
-// Why a rule does not fit at a node: the test that failed after the most calls had been found.
+// Why a rule does not fit at a node: the test that failed after the most others had passed.
 struct Decline {
   uint32_t node = 0;
-  size_t matched = 0;  // calls of the pattern that did fit
-  std::string reason;
+  size_t matched = 0;   // calls of the pattern that did fit
+  size_t progress = 0;  // how far the attempt came, to compare with others
+  std::string reason = {};
 };
 
 class Matcher {
@@ -47,7 +48,7 @@ class Matcher {
   // Whether a match still holds and applying it makes no cycle.
   bool holds(const EditGraph& graph, const Match& match) const;
 
-  // Why a rule does not fit: for a node, or for every node of its last call's operator.
+  // Why a rule does not fit: for a node, or for every node of its last call's operator, nearest misses first.
   std::vector<Decline> explain(const EditGraph& graph, uint32_t rule, std::optional<uint32_t> node = {}) const;
 
  private:

@@ -94,10 +94,28 @@ Expected<void> RuleParser::input_declaration() {
   return {};
 }
 
+// let window = {strides=[a, b], pads=[c, d, e, f]}: read where it is used, since its meaning is the operator's.
+Expected<void> RuleParser::attribute_set() {
+  const Token word = lex_.next();
+  if (word.kind != Token::Kind::Word) return lex_.error("E-text", "expected a name after 'let'", word.position);
+  ISOMER_CHECK_OK(lex_.expect("="));
+  if (!lex_.at("{")) return lex_.expected("'{' and attributes");
+  if (!sets_.emplace(word.text, lex_).second)
+    return lex_.error("E-duplicate-name", fmt::format("{} is defined twice", isomer::quoted(word.text)), word.position);
+  while (!lex_.at("}")) {
+    if (at_end()) return lex_.expected("'}'");
+    lex_.next();
+  }
+  lex_.next();
+  return {};
+}
+
 Expected<void> RuleParser::declarations() {
   while (true) {
     if (lex_.eat_word("type")) {
       ISOMER_CHECK_OK(type_declaration());
+    } else if (lex_.eat_word("let")) {
+      ISOMER_CHECK_OK(attribute_set());
     } else if (lex_.peek().kind == Token::Kind::Input) {
       ISOMER_CHECK_OK(input_declaration());
     } else {
@@ -110,6 +128,7 @@ Expected<Rule> RuleParser::rule() {
   rule_ = {};
   pattern_ = true;
   values_.clear();
+  sets_.clear();
   symbol_bounded_.clear();
   list_low_.clear();
   list_high_.clear();

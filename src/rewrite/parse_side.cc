@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "ir/graph.h"
 #include "rewrite/parser.h"
@@ -179,10 +180,30 @@ Expected<Operand> RuleParser::call(Side& side) {
   return o;
 }
 
+// window...: the attributes of a set, read in place.
+Expected<void> RuleParser::spread_set(Call& c) {
+  const Token name = lex_.next();
+  const auto it = sets_.find(name.text);
+  if (it == sets_.end())
+    return lex_.error("E-rule-unbound", fmt::format("there is no 'let {} = {{..}}' in this rule", name.text),
+                      name.position);
+  ISOMER_CHECK_OK(lex_.expect("..."));
+  if (++depth_ > kMaxDepth) return lex_.error("E-nesting", "sets of attributes are nested too deeply", name.position);
+  Lexer outer = std::exchange(lex_, it->second);
+  const auto done = call_attributes(c);
+  lex_ = std::move(outer);
+  --depth_;
+  return done;
+}
+
 Expected<void> RuleParser::call_attributes(Call& c) {
   if (!lex_.eat("{")) return {};
   if (lex_.eat("}")) return {};
   do {
+    if (lex_.second().text == "..." && lex_.peek().kind == Token::Kind::Word) {
+      ISOMER_CHECK_OK(spread_set(c));
+      continue;
+    }
     const Token key = lex_.next();
     const ir::AttrDef* def = key.kind == Token::Kind::Word ? c.op->attr(key.text) : nullptr;
     if (!def) {
@@ -223,7 +244,23 @@ Expected<AttrTerm> RuleParser::attribute_variable(const ir::AttrDef& def) {
   return AttrTerm(AttrRef{static_cast<uint32_t>(rule_.attributes.size() - 1)});
 }
 
+Expected<AttrTerm> RuleParser::composed(const ir::AttrDef& def) {
+  const Token word = lex_.next();
+  if (pattern_ || def.kind != ir::AttrKind::Ints)
+    return lex_.error("E-rule-attribute", "compose(?p, ?q) stands for a permutation in a replacement", word.position);
+  Composed c{};
+  ISOMER_CHECK_OK(lex_.expect("("));
+  for (uint32_t* into : {&c.first, &c.second}) {
+    if (lex_.peek().kind != Token::Kind::Input) return lex_.expected("an attribute ?p");
+    ISOMER_TRY(const AttrTerm t, attribute_variable(def));
+    *into = std::get<AttrRef>(t).variable;
+    ISOMER_CHECK_OK(lex_.expect(into == &c.first ? "," : ")"));
+  }
+  return AttrTerm(c);
+}
+
 Expected<AttrTerm> RuleParser::attribute(const ir::AttrDef& def) {
+  if (lex_.at_word("compose")) return composed(def);
   if (lex_.peek().kind == Token::Kind::Input) return attribute_variable(def);
   switch (def.kind) {
     case ir::AttrKind::Int: {

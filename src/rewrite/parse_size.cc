@@ -222,6 +222,16 @@ Expected<void> RuleParser::named_condition(std::string_view word) {
         rule_.conditions.push_back({Relation::Equal, a[i].size, b[i].size, lex_.place(at.position)});
     return {};
   }
+  if (word == "nonnegative" && lex_.second().kind == Token::Kind::Word) {
+    ISOMER_CHECK_OK(lex_.expect("("));
+    do {
+      const Token t = lex_.next();
+      if (t.kind != Token::Kind::Word) return lex_.error("E-text", "expected a size", t.position);
+      ISOMER_TRY(const uint32_t id, symbol(t));
+      bound(Size::symbol(id), ">=", Size(0));
+    } while (lex_.eat(","));
+    return lex_.expect(")");
+  }
   const Content content = word == "constant"      ? Content::Constant
                           : word == "positive"    ? Content::Positive
                           : word == "nonnegative" ? Content::NonNegative

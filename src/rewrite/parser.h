@@ -34,6 +34,7 @@ class RuleParser {
   Expected<void> declarations();
   Expected<void> type_declaration();
   Expected<void> input_declaration();
+  Expected<void> attribute_set();
   Expected<DTypeSet> type_set();
   Expected<ElementType> element_type();
 
@@ -46,6 +47,8 @@ class RuleParser {
   Expected<void> call_attributes(Call& call);
   Expected<AttrTerm> attribute(const ir::AttrDef& def);
   Expected<AttrTerm> attribute_variable(const ir::AttrDef& def);
+  Expected<AttrTerm> composed(const ir::AttrDef& def);
+  Expected<void> spread_set(Call& call);
   Expected<void> match_outputs(Outputs left, Outputs right);
   Expected<void> resolve(Side& side, const Outputs& outputs, size_t count);
 
@@ -78,6 +81,7 @@ class RuleParser {
   bool pattern_ = true;  // reading what binds
   int depth_ = 0;
   std::map<std::string, Operand, std::less<>> values_;  // %names of the side being read
+  std::map<std::string, Lexer, std::less<>> sets_;      // "let" names, each at the '{' of its attributes
   std::vector<bool> symbol_bounded_, list_low_, list_high_;
 };
 

@@ -113,6 +113,8 @@ class Printer {
     if (const auto* s = std::get_if<Size>(&t)) return s->to_string(names_);
     if (const auto* l = std::get_if<SizeList>(&t)) return "[" + to_string(*l, names_) + "]";
     if (const auto* r = std::get_if<AttrRef>(&t)) return "?" + rule_.attributes[r->variable].name;
+    if (const auto* c = std::get_if<Composed>(&t))
+      return fmt::format("compose(?{}, ?{})", rule_.attributes[c->first].name, rule_.attributes[c->second].name);
     if (const auto* e = std::get_if<ElementType>(&t)) return type(*e);
     const auto& n = std::get<TypedNumber>(t);
     return type(n.type) + " " + real(n.value, false);

@@ -77,6 +77,11 @@ struct AttrRef {
   uint32_t variable;
   bool operator==(const AttrRef&) const = default;
 };
+// compose(?p, ?q): the permutation that transposing by ?p and then by ?q makes, p[q[i]].
+struct Composed {
+  uint32_t first, second;
+  bool operator==(const Composed&) const = default;
+};
 // "T 0.5": a tensor of one element, of the type that T stands for.
 struct TypedNumber {
   ElementType type;
@@ -84,7 +89,7 @@ struct TypedNumber {
   bool operator==(const TypedNumber&) const = default;
 };
 
-using AttrTerm = std::variant<ir::AttrValue, Size, SizeList, AttrRef, ElementType, TypedNumber>;
+using AttrTerm = std::variant<ir::AttrValue, Size, SizeList, AttrRef, ElementType, TypedNumber, Composed>;
 
 struct Operand {
   enum class Kind : uint8_t {

@@ -28,8 +28,8 @@ struct Terms {
 // one that fits. `types` has nothing where an operand is no tensor yet.
 DType number_type(const ir::OpDef& op, size_t place, std::span<const std::optional<DType>> types);
 
-// An attribute's value; nothing where an attribute variable stands for "not given".
-Expected<std::optional<ir::AttrValue>> evaluate_attribute(const Rule& rule, const AttrTerm& term, const Terms& terms);
+// An attribute's value, ir::Sizes where sizes are open; nothing where an attribute variable has no value.
+Expected<std::optional<ir::AttrValue>> evaluate_attribute(const AttrTerm& term, const Terms& terms);
 
 template <class Sink>
 class SideBuilder {
@@ -78,7 +78,11 @@ class SideBuilder {
     }
     ir::Attrs attrs;
     for (const auto& [name, term] : c.attrs) {
-      ISOMER_TRY(std::optional<ir::AttrValue> v, evaluate_attribute(rule_, term, terms_));
+      ISOMER_TRY(std::optional<ir::AttrValue> v, evaluate_attribute(term, terms_));
+      const ir::AttrDef* def = c.op->attr(name);
+      if (v && std::holds_alternative<ir::Sizes>(*v) && def && !def->symbolic)
+        return Diagnostic("E-rule-open", fmt::format("attribute {} of {} must be a number, and a size in it is open",
+                                                     name, c.op->name));
       if (v) attrs.set(name, *std::move(v));
     }
     return sink_.add(*c.op, std::move(operands), std::move(attrs), c.outputs);
