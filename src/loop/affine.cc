@@ -232,6 +232,24 @@ int64_t Ranges::highest(Affine a, int depth) const {
     }
     break;
   }
+  return std::min(best, highest_by_quotients(a, depth));
+}
+
+// floordiv(x, c) lies in (x - c + 1) / c .. x / c, and x may cancel against the rest: bounds c times the form.
+int64_t Ranges::highest_by_quotients(const Affine& a, int depth) const {
+  int64_t best = kWide;
+  for (const Affine::Term& t : a.terms) {
+    const te::Node& n = *t.atom;
+    if (n.kind != Kind::Binary || n.binary != BinaryOp::FloorDiv || n.args[1]->kind != Kind::Int) continue;
+    const int64_t c = n.args[1]->integer;
+    if (c <= 0 || c > (int64_t{1} << 20)) continue;
+    Affine b = a;
+    b.add(t.atom, -t.coefficient);
+    Affine x = affine_of(n.args[0]);
+    if (t.coefficient < 0) x.constant -= c - 1;
+    const int64_t scaled = highest(loop::add(loop::add(Affine{}, b, c), x, t.coefficient), depth - 1);
+    best = std::min(best, floor_div(scaled, c));
+  }
   return best;
 }
 

@@ -66,6 +66,7 @@ class Ranges {
   };
   Range plain(const Affine& a) const;
   int64_t highest(Affine a, int depth) const;
+  int64_t highest_by_quotients(const Affine& a, int depth) const;
   std::vector<Entry> scope_;
 };
 

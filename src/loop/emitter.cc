@@ -52,6 +52,13 @@ Expected<Stmt> Emitter::run(const std::vector<const Item*>& items) {
   return Stmt::seq(std::move(out));
 }
 
+Substitution Emitter::bind(int var, const Expr& value) {
+  Substitution outside = vars_;
+  for (auto& [v, e] : vars_) e = substitute(e, {{var, value}});
+  vars_[var] = value;
+  return outside;
+}
+
 Expr Emitter::now(const Expr& e) const {
   const auto known = [&](const Expr& x) {
     for (const auto& [from, to] : atoms_)
@@ -110,18 +117,24 @@ Expected<void> Emitter::body(const Item& item, Stmts& out) {
 
 Expected<void> Emitter::loop(Item& item, Stmts& out) {
   const Loop& l = item.loop;
-  if (const Block* b = tile_at(item)) return tile(item, *b, out);
+  if (const Block* b = tile_at(item)) {
+    const size_t axes = axes_.size();
+    Expected<void> done = tile(item, *b, out);
+    if (done.ok() || strict_) return done;
+    axes_.resize(axes);
+    each_block(item, [](Block& x) { x.tile.reset(); });
+  }
   if (l.extent <= 0) return {};
   const bool parallel = l.kind == LoopKind::Parallel && root_;
   if (l.extent == 1 && !parallel) {
-    vars_[l.var] = Expr(0);
+    const Substitution outside = bind(l.var, Expr(0));
     ISOMER_CHECK_OK(body(item, out));
-    vars_.erase(l.var);
+    vars_ = outside;
     return {};
   }
   if (const auto cut = find_cut(item)) return cut_loop(item, *cut, out);
-  if (parallel) return plain_loop(item, Expr(l.extent), LoopKind::Parallel, out);
   const Expr extent = tighten(item);
+  if (parallel) return plain_loop(item, extent->kind == Kind::Int ? extent : Expr(l.extent), LoopKind::Parallel, out);
   LoopKind kind = l.kind == LoopKind::Parallel ? LoopKind::Serial : l.kind;
   if (kind == LoopKind::Vector) {
     each_block(item, [&](const Block& b) {
@@ -144,9 +157,9 @@ Expected<void> Emitter::plain_loop(Item& item, Expr extent, LoopKind kind, Stmts
   const Loop& l = item.loop;
   if (extent->kind == Kind::Int && extent->integer <= 0) return {};
   if (extent->kind == Kind::Int && extent->integer == 1 && kind != LoopKind::Parallel) {
-    vars_[l.var] = Expr(0);
+    const Substitution outside = bind(l.var, Expr(0));
     ISOMER_CHECK_OK(body(item, out));
-    vars_.erase(l.var);
+    vars_ = outside;
     return {};
   }
   ranges_.push(l.var, extent);
@@ -218,17 +231,17 @@ Expected<void> Emitter::cut_loop(const Item& item, const Cut& cut, Stmts& out) {
     whole.loop.extent = cut.full;
     ISOMER_CHECK_OK(loop(whole, out));
     if (one) {
-      vars_[item.loop.var] = Expr(cut.full);
+      const Substitution outside = bind(item.loop.var, Expr(cut.full));
       ISOMER_CHECK_OK(body(item, out));
-      vars_.erase(item.loop.var);
+      vars_ = outside;
       return {};
     }
     Item tail = item;
     tail.loop.var = next_var_++;
     tail.loop.extent = item.loop.extent - cut.full;
-    vars_[item.loop.var] = var_expr(tail.loop) + Expr(cut.full);
+    const Substitution outside = bind(item.loop.var, var_expr(tail.loop) + Expr(cut.full));
     ISOMER_CHECK_OK(loop(tail, out));
-    vars_.erase(item.loop.var);
+    vars_ = outside;
     return {};
   }
   const Loop& l = item.loop;
@@ -272,27 +285,61 @@ Expected<void> Emitter::cut_body(const Item& item, Stmts& out) {
   return {};
 }
 
+// The number of iterations that a guard leaves of a loop: all of what it says when its other variables are outside, else
+// those that can reach the inner loops' first iterations.
+std::optional<Expr> Emitter::bound_by(const Affine& guard, const Item& item, bool& exact) const {
+  const Loop& l = item.loop;
+  const int64_t c = guard.coefficient(l.var);
+  Affine outer, inner;
+  outer.constant = guard.constant;
+  for (const Affine::Term& t : guard.terms) {
+    if (t.atom->kind == Kind::Var && t.atom->var == l.var) continue;
+    Affine one;
+    one.add(t.atom, 1);
+    if (contains(variables_of(one), l.var)) return std::nullopt;
+    (in_scope(one) ? outer : inner).add(t.atom, t.coefficient);
+  }
+  if (c >= 0) return std::nullopt;
+  exact = inner.is_number();
+  if (!exact) {
+    std::vector<const Loop*> inside;
+    for (const Item& i : item.body) inner_loops(i, inside);
+    Ranges ranges = ranges_;
+    for (const Loop* i : inside) ranges.push(i->var, i->extent);
+    outer.constant += ranges.range(inner).high;
+  }
+  return te::simplify(te::floor_div(to_expr(outer), Expr(-c)) + Expr(1), axes_);
+}
+
 Expr Emitter::tighten(Item& item) {
   const Loop& l = item.loop;
   std::vector<Expr> bounds;
   int64_t most = l.extent;
   for (const Affine& original : shared_guards(item)) {
-    const Affine g = now(original);
-    const int64_t c = g.coefficient(l.var);
-    Affine rest = g;
-    rest.add(var_expr(l), -c);
-    if (c >= 0 || !in_scope(rest) || contains(variables_of(rest), l.var)) continue;
-    drop(item, original);
-    const Expr bound = te::simplify(te::floor_div(to_expr(rest), Expr(-c)) + Expr(1), axes_);
-    const Range r = ranges_.range(bound);
-    if (r.low >= l.extent) continue;
-    if (bound->kind == Kind::Int)
-      most = std::min(most, bound->integer);
-    else
-      bounds.push_back(bound);
+    bool exact = false;
+    const auto bound = bound_by(now(original), item, exact);
+    if (!bound) continue;
+    if (exact) drop(item, original);
+    if (ranges_.range(*bound).low >= l.extent) continue;
+    if ((*bound)->kind == Kind::Int)
+      most = std::min(most, (*bound)->integer);
+    else if (exact || l.kind == LoopKind::Serial)
+      bounds.push_back(*bound);
+  }
+  // Of two bounds that differ by a number one is enough.
+  std::vector<Expr> least;
+  for (const Expr& b : bounds) {
+    bool needed = ranges_.range(b).low < most;
+    for (Expr& o : least) {
+      const Affine d = add(affine_of(b), affine_of(o), -1);
+      if (!d.is_number()) continue;
+      if (d.constant < 0) o = b;
+      needed = false;
+    }
+    if (needed) least.push_back(b);
   }
   Expr extent(most);
-  for (const Expr& b : bounds)
+  for (const Expr& b : least)
     extent = ranges_.range(b).high <= most && extent->kind == Kind::Int ? b : te::min(extent, b);
   return extent;
 }

@@ -12,9 +12,10 @@ namespace isomer::loop {
 
 class Emitter {
  public:
-  // `buffers[b]` is the function's number of the nest's buffer b.
-  Emitter(const Nest& nest, const std::vector<Storage>& storage, const std::vector<int>& buffers)
-      : storage_(storage), buffers_(buffers), next_var_(nest.next_var) {}
+  // `buffers[b]` is the function's number of the nest's buffer b. A tile whose operands do not lie as the intrinsic
+  // needs them is an error when `strict`, else plain loops.
+  Emitter(const Nest& nest, const std::vector<Storage>& storage, const std::vector<int>& buffers, bool strict)
+      : storage_(storage), buffers_(buffers), strict_(strict), next_var_(nest.next_var) {}
 
   Expected<Stmt> run(const std::vector<const Item*>& items);
 
@@ -38,17 +39,20 @@ class Emitter {
                                 const std::map<int, int64_t>& tile_loops) const;
   const Block* tile_at(const Item& item) const;
 
+  Substitution bind(int var, const te::Expr& value);  // what was known before, to be put back
   te::Expr now(const te::Expr& e) const;
   Affine now(const Affine& a) const;
   te::Expr stored(const te::Expr& e, const Block& b) const;  // reads at their stored places, iterations bound
   std::vector<te::Expr> place(int buffer, const std::vector<te::Expr>& indices, const Block& b) const;
   bool in_scope(const Affine& a) const;
   std::optional<Cut> find_cut(const Item& item) const;
+  std::optional<te::Expr> bound_by(const Affine& guard, const Item& item, bool& exact) const;
   // The extent that guards leave of a loop; they are taken out of the item.
   te::Expr tighten(Item& item);
 
   const std::vector<Storage>& storage_;
   const std::vector<int>& buffers_;
+  bool strict_;
   int next_var_;
   Ranges ranges_;
   std::vector<te::Axis> axes_;
@@ -58,5 +62,8 @@ class Emitter {
   std::vector<int> lanes_;                            // variables of vector loops around
   bool root_ = true;
 };
+
+// Whether every tile of the nest can be written as one, as things stand.
+bool tiles_fit(const Nest& nest);
 
 }  // namespace isomer::loop

@@ -45,12 +45,10 @@ class Evaluator {
             m.elements[static_cast<size_t>(k)].real = arguments[i].real(k);
           else
             m.elements[static_cast<size_t>(k)].integer = arguments[i].integer(k);
-      } else {  // reading what nothing has written shows
-        for (Number& n : m.elements)
-          n = {std::numeric_limits<double>::quiet_NaN(), wrap_to(b.dtype, 0x5a5a5a5a5a5a5a5a)};
       }
       memory_.push_back(std::move(m));
     }
+    poison();
     if (!run(f_.body)) return failure_;
     std::vector<Tensor> out;
     for (size_t i = 0; i < arguments.size(); ++i) out.push_back(tensor(memory_[i]));
@@ -75,13 +73,22 @@ class Evaluator {
     return false;
   }
 
+  // Reading what nothing has written in this task shows.
+  void poison() {
+    for (size_t i = static_cast<size_t>(f_.arguments); i < memory_.size(); ++i)
+      for (Number& n : memory_[i].elements)
+        n = {std::numeric_limits<double>::quiet_NaN(), wrap_to(memory_[i].dtype, 0x5a5a5a5a5a5a5a5a)};
+  }
+
   bool run(const Stmt& s) {
     switch (s->kind) {
       case StmtKind::For: {
         Number n;
         if (!eval(s->extent, n)) return false;
+        const bool any_order = s->loop == LoopKind::Parallel || s->loop == LoopKind::Vector;
         for (int64_t i = 0; i < n.integer; ++i) {
-          variables_[s->var] = i;
+          variables_[s->var] = any_order ? n.integer - 1 - i : i;
+          if (s->loop == LoopKind::Parallel) poison();
           if (!run(s->body[0])) return false;
         }
         return true;

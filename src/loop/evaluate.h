@@ -1,5 +1,6 @@
 // Runs a function of loops by its meaning: floats in double, integers wrapped, one statement after the other. Slow and
-// simple; what code generators and schedules are tested against.
+// simple; what code generators and schedules are tested against. Loops whose iterations may come in any order run
+// backwards, and a task starts with poisoned scratch memory, so that wrong promises show.
 #pragma once
 
 #include <vector>

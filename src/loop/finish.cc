@@ -81,7 +81,7 @@ std::vector<bool> used_by(const Nest& nest, const Item& item, bool written) {
 
 // `arguments` are buffers of the nest, in the order of the function's arguments.
 Expected<Function> function_of(const Nest& nest, const std::vector<const Item*>& items,
-                               const std::vector<int>& arguments, const std::string& name) {
+                               const std::vector<int>& arguments, const std::string& name, bool strict = false) {
   std::vector<bool> whole(nest.buffers.size()), used(nest.buffers.size()), written(nest.buffers.size());
   for (const int a : arguments) whole[static_cast<size_t>(a)] = true;
   for (const Item* i : items) {
@@ -108,7 +108,7 @@ Expected<Function> function_of(const Nest& nest, const std::vector<const Item*>&
     for (const int64_t d : storage[b].dims) bytes *= d;
     add(b, bytes <= kMostLocalBytes ? Scope::Local : Scope::Scratch);
   }
-  Emitter emitter(nest, storage, number);
+  Emitter emitter(nest, storage, number, strict);
   ISOMER_TRY(f.body, emitter.run(items));
   return f;
 }
@@ -129,7 +129,9 @@ Expected<Function> finish(const Nest& nest, std::string name) {
   return function_of(all, items, arguments, name);
 }
 
-Expected<std::vector<Kernel>> finish_all(const Nest& nest, const std::string& name) {
+namespace {
+
+Expected<std::vector<Kernel>> kernels_of(const Nest& nest, const std::string& name, bool strict) {
   std::vector<Nest> parts;  // one for each item at the root; a reduction's identity comes with it
   std::vector<std::vector<bool>> used;
   std::vector<int> uses(nest.buffers.size());
@@ -149,10 +151,18 @@ Expected<std::vector<Kernel>> finish_all(const Nest& nest, const std::string& na
     std::vector<const Item*> items;
     for (const Item& i : parts[p].roots) items.push_back(&i);
     const std::string own = parts.size() == 1 ? name : fmt::format("{}_{}", name, p);
-    ISOMER_TRY(k.function, function_of(parts[p], items, k.arguments, own));
+    ISOMER_TRY(k.function, function_of(parts[p], items, k.arguments, own, strict));
     out.push_back(std::move(k));
   }
   return out;
 }
+
+}  // namespace
+
+Expected<std::vector<Kernel>> finish_all(const Nest& nest, const std::string& name) {
+  return kernels_of(nest, name, false);
+}
+
+bool tiles_fit(const Nest& nest) { return kernels_of(nest, "k", true).ok(); }
 
 }  // namespace isomer::loop

@@ -165,4 +165,17 @@ bool separates(const std::vector<Side>& sides, const Loop& loop) {
   return steps >= loop.extent;
 }
 
+bool separates(const Nest& nest, const Path& path, const Loop& loop) {
+  if (loop.extent <= 1) return true;
+  const std::vector<const Loop*> around = loops_around(nest, path);
+  const Item& item = item_at(nest, path);
+  const auto accesses = accesses_of(nest, {&item}, around);
+  std::vector<const Access*> writes;
+  for (const Access& a : accesses[static_cast<size_t>(item.block->buffer)])
+    if (a.write) writes.push_back(&a);
+  size_t outer = 0;
+  while (outer < around.size() && around[outer]->var != loop.var) ++outer;
+  return separates(region_of(writes, outer + 1, nest.buffers[static_cast<size_t>(item.block->buffer)].dims), loop);
+}
+
 }  // namespace isomer::loop

@@ -34,4 +34,8 @@ bool tiles(const std::vector<Side>& sides, const std::vector<const Loop*>& loops
 // Whether two iterations of the loop, other outer loops standing still, never have an element in common.
 bool separates(const std::vector<Side>& sides, const Loop& loop);
 
+// Whether every iteration of a loop around the block at `path` makes it write other elements; false for one that only
+// repeats the block, wholly or in part.
+bool separates(const Nest& nest, const Path& block, const Loop& loop);
+
 }  // namespace isomer::loop

@@ -127,7 +127,7 @@ Decision Schedule::apply(std::string_view line) {
   return malformed;
 }
 
-Expected<Schedule> replay(Nest nest, std::string_view text, std::vector<IntrinsicRef> intrinsics) {
+Expected<Schedule> replay(Nest nest, std::string_view text, std::vector<IntrinsicPtr> intrinsics) {
   Schedule s(std::move(nest), std::move(intrinsics));
   uint32_t number = 0;
   while (!text.empty()) {

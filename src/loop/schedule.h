@@ -7,23 +7,22 @@
 #pragma once
 
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/diagnostic.h"
+#include "loop/intrinsics.h"
 #include "loop/nest.h"
 
 namespace isomer::loop {
 
-using IntrinsicRef = std::shared_ptr<const Intrinsic>;
 using Names = std::vector<std::string>;
 
 class Schedule {
  public:
-  explicit Schedule(Nest nest, std::vector<IntrinsicRef> intrinsics = {})
+  explicit Schedule(Nest nest, std::vector<IntrinsicPtr> intrinsics = {})
       : nest_(std::move(nest)), intrinsics_(std::move(intrinsics)) {}
 
   const Nest& nest() const { return nest_; }
@@ -96,11 +95,11 @@ class Schedule {
   bool free_name(std::string_view name) const;  // for a block and its buffer
 
   Nest nest_;
-  std::vector<IntrinsicRef> intrinsics_;
+  std::vector<IntrinsicPtr> intrinsics_;
   Names lines_;
 };
 
 // Lines that are empty or start with # are skipped.
-Expected<Schedule> replay(Nest nest, std::string_view text, std::vector<IntrinsicRef> intrinsics = {});
+Expected<Schedule> replay(Nest nest, std::string_view text, std::vector<IntrinsicPtr> intrinsics = {});
 
 }  // namespace isomer::loop

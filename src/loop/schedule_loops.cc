@@ -50,6 +50,23 @@ std::vector<bool> private_buffers(const Nest& nest, const Item& item) {
   return own;
 }
 
+// A loop that repeats a reduction starts it again each time, and must stay outside of the reduction's own loops.
+bool restarts(const Nest& nest, const std::vector<const Loop*>& loops, const Item& inside) {
+  bool found = false;
+  each_block(inside, [&](const Block& b) {
+    if (!b.reduces() || found) return;
+    const std::vector<int> reducing = reduce_loops(b);
+    bool own = false, repeats = false;
+    for (const Loop* l : loops) {
+      const bool reduce = contains(reducing, l->var);
+      own |= reduce;
+      repeats |= !reduce && !separates(nest, *find_block(nest, b.name), *l);
+    }
+    found |= own && repeats;
+  });
+  return found;
+}
+
 // Whether iterations of the loop write different elements, and read nothing that another iteration writes.
 Decision independent(const Nest& nest, const Item& item) {
   const std::vector<bool> own = private_buffers(nest, item);
@@ -179,6 +196,10 @@ Decision Schedule::reorder(const Names& names) {
     if (in_tile(item)) return Decision::no("the loop is part of a tile");
     loops.push_back(item.loop);
   }
+  std::vector<const Loop*> moved;
+  for (const Path& p : paths) moved.push_back(&item_at(nest_, p).loop);
+  if (restarts(nest_, moved, item_at(nest_, places[0])))
+    return Decision::no("one of the loops repeats a reduction of another, and must stay around it");
   for (size_t k = 0; k < places.size(); ++k) item_at(next, places[k]).loop = loops[k];
   std::string line = "reorder";
   for (const std::string& n : names) line += " " + n;
@@ -204,7 +225,7 @@ Decision Schedule::vectorize(std::string_view name) {
     const bool reduce = contains(reduce_loops(b), item.loop.var);
     if (b.prefetch) answer = Decision::no("a prefetch stands in the loop");
     if (reduce && !b.reduces()) answer = Decision::no("a reduction without a combiner cannot be taken across lanes");
-    if (!reduce && !contains(loop::spatial_loops(b), item.loop.var))
+    if (!reduce && !separates(nest_, *find_block(nest_, b.name), item.loop))
       answer = Decision::no("iterations of the loop would write the same elements");
   });
   if (!answer) return answer;

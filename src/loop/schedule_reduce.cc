@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "loop/region.h"
 #include "loop/schedule.h"
 
 namespace isomer::loop {
@@ -123,6 +124,17 @@ Decision Schedule::rfactor(std::string_view loop, std::string_view name) {
     if (i.reduce) points.emplace(i.axis.id, substitute(i.binding, inner));
   b.value = substitute(b.value, points);
   b.where = substitute(b.where, points);
+  // What cut the reduction says from now on which points count: all partial results are there to be read.
+  std::vector<Affine> kept;
+  for (const Affine& g : b.guards) {
+    if (!uses_any(g, reducing)) {
+      kept.push_back(g);
+      continue;
+    }
+    const Expr counts = condition_of(substitute(g, inner));
+    b.where = b.where.empty() ? counts : te::select(counts, b.where, te::truth(false));
+  }
+  b.guards = std::move(kept);
   iters.insert(iters.end(), loops.begin(), loops.end());
   b.iters = std::move(iters);
   b.buffer = buffer;
@@ -154,6 +166,8 @@ Decision Schedule::decompose_reduction(std::string_view block, std::string_view 
     const bool outside = k + 1 < to->size();
     if (outside && contains(reducing, around[k]->var))
       return Decision::no("a loop of the reduction stands around, and would start it again");
+    if (!outside && !contains(reducing, around[k]->var) && !separates(nest_, *at, *around[k]))
+      return Decision::no("a loop repeats the block, and would not start it again");
     const bool inside_tile = b.tile && around[k]->var == b.tile->root && k + 1 < to->size();
     if (inside_tile) return Decision::no("the loop is part of a tile");
     if (!outside && around[k]->kind == LoopKind::Parallel)

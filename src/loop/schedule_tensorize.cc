@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "loop/emitter.h"
 #include "loop/schedule.h"
 #include "te/simplify.h"
 
@@ -116,8 +117,8 @@ Step step_of(const std::vector<Expr>& indices, int var) {
 Decision Schedule::tensorize(std::string_view loop, std::string_view intrinsic) {
   const auto to = find_loop(nest_, loop);
   if (!to) return Decision::no("there is no loop of this name");
-  IntrinsicRef chosen;
-  for (const IntrinsicRef& i : intrinsics_)
+  IntrinsicPtr chosen;
+  for (const IntrinsicPtr& i : intrinsics_)
     if (i->name == intrinsic) chosen = i;
   if (!chosen || chosen->meaning.stages.size() != 1 || chosen->meaning.stages[0].body->kind != Kind::Reduce)
     return Decision::no("there is no intrinsic of this name that updates by a reduction");
@@ -193,7 +194,7 @@ Decision Schedule::tensorize(std::string_view loop, std::string_view intrinsic) 
       plan.axes[a].push_back(l->var);
       n *= l->extent;
     }
-    const int64_t own = shape.axes[a].extent.constant().value_or(0);
+    const int64_t own = shape.axes[a].extent.constant().value_or(INT64_MAX);  // a symbol: any
     const bool tail = a < chosen->tail.size() && chosen->tail[a];
     if (n > own || (n != own && !tail)) return Decision::no("the loops do not have the extents of the intrinsic");
     bool cut = false;
@@ -237,6 +238,8 @@ Decision Schedule::tensorize(std::string_view loop, std::string_view intrinsic) 
     }
   }
   b.tile = std::move(plan);
+  if (!tiles_fit(next))
+    return Decision::no("the strides do not fit: the loops of one axis do not walk evenly in memory");
   return done(std::move(next), fmt::format("tensorize {} {}", loop, intrinsic));
 }
 

@@ -5,20 +5,14 @@
 namespace isomer::loop {
 namespace {
 
-IntrinsicRef outer_product(int64_t m, int64_t n, bool tails = true) {
-  auto i = std::make_shared<Intrinsic>();
-  i->name = "fma_" + std::to_string(m) + "x" + std::to_string(n) + "_f32";
-  te::Builder b;
-  const te::Handle a = b.input("a", DType::F32, {Dim(m), Dim(1 << 20)});
-  const te::Handle w = b.input("b", DType::F32, {Dim(1 << 20), Dim(n)});
-  const te::Axis im = b.axis("m", Dim(m)), in = b.axis("n", Dim(n)), ik = b.axis("k", Dim(1 << 20));
-  const te::Handle c = b.stage("c", DType::F32, {im, in}, te::sum({ik}, a(im, ik) * w(ik, in)));
-  i->meaning = b.finish({c});
-  i->tail = {tails, tails, true};
-  return i;
+IntrinsicPtr fma(int m, int n) { return outer_product(m, n, DType::F32, ""); }
+IntrinsicPtr whole_fma(int m, int n) {
+  Intrinsic i = *fma(m, n);
+  i.tail = {false, false, true};
+  return std::make_shared<const Intrinsic>(std::move(i));
 }
 
-Schedule scheduled(const te::Program& p, const std::string& steps, std::vector<IntrinsicRef> intrinsics = {}) {
+Schedule scheduled(const te::Program& p, const std::string& steps, std::vector<IntrinsicPtr> intrinsics = {}) {
   Schedule s(*nest_of(p), std::move(intrinsics));
   std::istringstream lines(steps);
   for (std::string line; std::getline(lines, line);) {
@@ -48,7 +42,7 @@ TEST(Schedule, ContractionWithPackedPanelsAndEpilogue) {
                                "reverse_compute_at y c.j0\n"
                                "vectorize panel.i1\nvectorize y.j\n"
                                "tensorize c.i1 fma_6x16_f32\nparallel c.i0\n",
-                               {outer_product(6, 16)});
+                               {fma(6, 16)});
   EXPECT_EQ(check_nest(p, s.nest()), "");
   const std::string text = kernel_text(s);
   EXPECT_NE(text.find("tile fma_6x16_f32(min(6,"), std::string::npos) << text;
@@ -65,7 +59,7 @@ TEST(Schedule, ContractionWithWeightsPackedAhead) {
                                "tensorize c.i1 fma_6x16_f32\n"
                                "compute_inline t\nreverse_compute_at y c.i0\nvectorize y.j\n"
                                "fuse c.j0 c.i0 -> f\nparallel c.f\n",
-                               {outer_product(6, 16)});
+                               {fma(6, 16)});
   const auto f = finish(s.nest(), "k");
   ASSERT_TRUE(f.ok()) << f.error().to_string();
   ASSERT_TRUE(verify(*f).ok()) << verify(*f).error().to_string() << print(*f);
@@ -113,7 +107,7 @@ TEST(Schedule, TextReplaysToTheSameNest) {
 }
 
 std::string reason(const te::Program& p, const std::string& steps, const std::string& last,
-                   std::vector<IntrinsicRef> intrinsics = {}) {
+                   std::vector<IntrinsicPtr> intrinsics = {}) {
   Schedule s = scheduled(p, steps, std::move(intrinsics));
   const std::string before = print(s.nest()) + s.text();
   const Decision d = s.apply(last);
@@ -152,15 +146,14 @@ TEST(Schedule, DeclinesAConsumerThatNeedsMore) {
 TEST(Schedule, DeclinesTilesThatDoNotFit) {
   const te::Program p = parsed(kMatmul);
   const std::string split = "split c.i 6 -> i0 i1\nsplit c.j 16 -> j0 j1\nreorder c.i0 c.j0 c.i1 c.j1 c.k\n";
-  EXPECT_EQ(reason(p, "transform_layout b -> d1 d0\n" + split, "tensorize c.i1 fma_6x16_f32", {outer_product(6, 16)}),
+  EXPECT_EQ(reason(p, "transform_layout b -> d1 d0\n" + split, "tensorize c.i1 fma_6x16_f32", {fma(6, 16)}),
             "the strides do not fit: vectors are not contiguous in memory");
-  EXPECT_EQ(reason(p, split, "tensorize c.i1 fma_4x16_f32", {outer_product(4, 16)}),
+  EXPECT_EQ(reason(p, split, "tensorize c.i1 fma_4x16_f32", {fma(4, 16)}),
             "the loops do not have the extents of the intrinsic");
-  EXPECT_EQ(reason(p, split, "tensorize c.i1 fma_6x16_f32", {outer_product(6, 16, false)}),
+  EXPECT_EQ(reason(p, split, "tensorize c.i1 fma_6x16_f32", {whole_fma(6, 16)}),
             "a tail cuts an axis that the intrinsic takes whole");
   const te::Program q = parsed("input a : f32[4,8]\ny[i<4] : f32 = sum(k<8) a[i,k]\noutput y\n");
-  EXPECT_EQ(reason(q, "", "tensorize y.i fma_6x16_f32", {outer_product(6, 16)}),
-            "the block computes another expression");
+  EXPECT_EQ(reason(q, "", "tensorize y.i fma_6x16_f32", {fma(6, 16)}), "the block computes another expression");
 }
 
 TEST(Schedule, ConvolutionByPanels) {
@@ -175,7 +168,7 @@ TEST(Schedule, ConvolutionByPanels) {
                                "reorder y0.i y0.j0 y0.n0 y0.j1 y0.n1 y0.u y0.v y0.c\n"
                                "compute_at p y0.j0\nreverse_compute_at y y0.n0\nvectorize y.n\nvectorize p.c\n"
                                "tensorize y0.j1 fma_4x16_f32\nfuse y0.i y0.j0 -> f\nparallel y0.f\n",
-                               {outer_product(4, 16)});
+                               {fma(4, 16)});
   EXPECT_EQ(check_nest(p, s.nest()), "") << print(s.nest());
   EXPECT_NE(kernel_text(s).find("local p: f32[1,4,3,3,5]"), std::string::npos) << kernel_text(s);
 }
