@@ -287,7 +287,7 @@ void ContractionKernel::right() {
 
 // A step before: panels of the right side in the order in which tiles read them.
 void ContractionKernel::pack_right(const Linear& at, int value) {
-  const StageValue& v = scene_.value(value);
+  const StageValue v = scene_.value(value);  // a copy: a new temporary moves the values
   const int64_t depth = k_.total(), elements = batch_.total() * panels_ * depth * nr_;
   const int packed = scene_.temporary(v.dtype, elements);
   right_.buffer =

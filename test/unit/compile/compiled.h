@@ -1,0 +1,72 @@
+// A graph given as text, compiled and run beside the interpreter.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "codegen/codegen.h"
+#include "compile/executable.h"
+#include "interp/interp.h"
+#include "ir/text.h"
+#include "ops/table.h"
+#include "tensor/random_fill.h"
+
+namespace isomer {
+
+inline ir::Graph graph_of(const std::string& text) {
+  auto g = ir::parse(text, ops::table());
+  EXPECT_TRUE(g.ok()) << (g.ok() ? "" : g.error().to_string());
+  return g.ok() ? *std::move(g) : ir::Graph();
+}
+
+inline std::vector<Tensor> random_inputs(const ir::Graph& g, uint64_t seed) {
+  Random random(seed);
+  std::vector<Tensor> out;
+  for (const ir::Node& n : g.inputs())
+    out.push_back(random_tensor(n.types[0].dtype, n.types[0].shape.values(), random));
+  return out;
+}
+
+inline double value_at(const Tensor& t, int64_t i) {
+  return is_float(t.dtype()) ? t.real(i) : static_cast<double>(t.integer(i));
+}
+
+// Compiled, with every buffer poisoned before and after its use, on one and on three threads: the interpreter's results
+// up to rounding, and the same bytes whatever the number of threads.
+inline void expect_compiles(const std::string& text, double tolerance = 1e-5, compile::ExecutableOptions options = {}) {
+  SCOPED_TRACE(text);
+  const ir::Graph g = graph_of(text);
+  if (g.outputs().empty()) return;
+  auto target = codegen::host_target();
+  ASSERT_TRUE(target.ok());
+  options.lower.target = *target;
+  const std::vector<Tensor> inputs = random_inputs(g, 7);
+  interp::Options exact;
+  exact.wide = true;
+  const auto want = interp::run(g, ops::table(), inputs, exact);
+  ASSERT_TRUE(want.ok()) << want.error().to_string();
+  const auto made = compile::Executable::build(g, ops::table(), options);
+  ASSERT_TRUE(made.ok()) << made.error().to_string();
+  std::vector<Tensor> first;
+  for (const int threads : {1, 3}) {
+    auto runner = compile::Runner::make(*made, threads, ISO_POISON);
+    ASSERT_TRUE(runner.ok()) << runner.error().to_string();
+    const auto got = runner->run(inputs);
+    ASSERT_TRUE(got.ok()) << got.error().to_string();
+    for (size_t k = 0; k < got->size(); ++k) {
+      const Tensor &a = (*want)[k], &b = (*got)[k];
+      ASSERT_EQ(a.dims(), b.dims());
+      double largest = 1e-30;
+      for (int64_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(value_at(a, i)));
+      for (int64_t i = 0; i < a.size(); ++i)
+        ASSERT_LE(std::abs(value_at(a, i) - value_at(b, i)), tolerance * largest)
+            << "output " << k << " at " << i << ": " << value_at(a, i) << " and " << value_at(b, i);
+      if (threads > 1) EXPECT_TRUE(first[k] == b) << "the number of threads shows in output " << k;
+    }
+    first = *got;
+  }
+}
+
+}  // namespace isomer

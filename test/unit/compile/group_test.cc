@@ -1,0 +1,76 @@
+// Which stages become one kernel, and how values lie in memory.
+#include "compile/group.h"
+
+#include "compile/storage.h"
+#include "test/unit/compile/compiled.h"
+
+namespace isomer {
+namespace {
+
+struct Grouped {
+  compile::StageGraph stages;
+  std::vector<compile::Group> groups;
+};
+
+Grouped group(const std::string& text) {
+  auto stages = compile::stages_of(graph_of(text), ops::table());
+  EXPECT_TRUE(stages.ok()) << (stages.ok() ? "" : stages.error().to_string());
+  Grouped out{*std::move(stages), {}};
+  compile::inline_stages(out.stages);
+  out.groups = compile::group_stages(out.stages);
+  return out;
+}
+
+TEST(Group, AContractionTakesWhatFollowsIt) {
+  const Grouped g = group(R"(graph @g(%x: f32[1,8,6,6], %w: f32[8,8,3,3], %s: f32[8,1,1]) {
+    return relu(add(mul(conv(%x, %w){pads=[1,1,1,1]}, %s), %x)) })");
+  ASSERT_EQ(g.groups.size(), 1u);
+  EXPECT_TRUE(g.groups[0].contraction);
+  EXPECT_EQ(g.groups[0].stages.size(), 2u);
+}
+
+TEST(Group, SoftmaxAndLayerNormAreOneKernelEach) {
+  EXPECT_EQ(group("graph @g(%x: f32[6,33]) { return softmax(%x) }").groups.size(), 1u);
+  EXPECT_EQ(group("graph @g(%x: f32[6,33], %y: f32[6,33], %s: f32[33]) { %z = add(%x, %y) "
+                  "return layer_normalization(%z, %s), %z }")
+                .groups.size(),
+            1u);
+}
+
+TEST(Group, GeluByErfIsInTheEpilogue) {
+  const Grouped g = group(R"(graph @g(%x: f32[6,33], %w: f32[33,40], %b: f32[40]) {
+    %y = add(matmul(%x, %w), %b)
+    return mul(mul(%y, add(erf(div(%y, const f32[] 1.4142135)), const f32[] 1)), const f32[] 0.5) })");
+  EXPECT_EQ(g.groups.size(), 1u);
+}
+
+TEST(Group, ReshapesAreViewsAndCostNoKernel) {
+  const Grouped g = group("graph @g(%x: f32[4,6]) { return relu(reshape(relu(%x), [2,12])) }");
+  size_t views = 0;
+  for (const compile::ModelStage& s : g.stages.stages) views += s.view_of >= 0 ? 1 : 0;
+  EXPECT_EQ(views, 1u);
+  EXPECT_EQ(g.groups.size(), 2u);
+}
+
+TEST(Group, AValueThatComesBackLaterMakesNoCircle) {
+  // The sum is read by the row and by a contraction whose result the row reads too.
+  expect_compiles(R"(graph @g(%x: f32[5,16], %w: f32[16,16]) {
+    %s = reduce_sum(%x, [1])
+    %y = matmul(sub(%x, %s), %w)
+    return add(%y, %s) })");
+}
+
+TEST(Storage, ChannelsAreLastBetweenConvolutions) {
+  const Grouped g = group(R"(graph @g(%x: f32[1,3,8,8], %w: f32[16,3,3,3], %v: f32[16,16,3,3]) {
+    return conv(max_pool(relu(conv(%x, %w))){kernel_shape=[2,2]}, %v) })");
+  const auto layouts = compile::choose_layouts(g.stages, g.groups);
+  int last_is_channel = 0;
+  for (const compile::Group& group : g.groups) {
+    const int value = g.stages.stages[static_cast<size_t>(group.stages.back())].value;
+    if (layouts[static_cast<size_t>(value)].order == std::vector<int>{0, 2, 3, 1}) ++last_is_channel;
+  }
+  EXPECT_EQ(last_is_channel, 2);  // the first convolution and the pool; the output is as the model says
+}
+
+}  // namespace
+}  // namespace isomer

@@ -1,0 +1,91 @@
+// Groups that share rows, element-wise chains, pools, reductions, moves: everything that is no contraction.
+#include "test/unit/compile/compiled.h"
+
+namespace isomer {
+namespace {
+
+TEST(Rows, SoftmaxAndNorms) {
+  for (const char* axis : {"0", "1", "2"})
+    expect_compiles(std::string("graph @g(%x: f32[5,37,4]) { return softmax(%x){axis=") + axis + "} }");
+  expect_compiles("graph @g(%x: f32[6,33], %s: f32[33], %b: f32[33]) { return layer_normalization(%x, %s, %b) }");
+  expect_compiles("graph @g(%x: f32[2,6,5,7], %s: f32[6], %b: f32[6]) { return instance_normalization(%x, %s, %b) }");
+  expect_compiles(
+      "graph @g(%x: f32[2,6,5,7], %s: f32[6], %b: f32[6]) { return group_normalization(%x, %s, %b){num_groups=3} }");
+  expect_compiles("graph @g(%x: f32[2,5,6]) { return log_softmax(%x){axis=1}, reduce_mean(%x, [0,2]) }");
+}
+
+TEST(Rows, ReductionsOverAnyAxes) {
+  for (const char* op : {"reduce_sum", "reduce_max", "reduce_prod", "reduce_l2", "reduce_log_sum_exp"})
+    for (const char* axes : {"[0]", "[1]", "[2]", "[0,2]", "[0,1,2]"})
+      expect_compiles(std::string("graph @g(%x: f32[4,19,35]) { return ") + op + "(%x, " + axes + ") }", 2e-5);
+  expect_compiles("graph @g(%x: i32[4,19,35]) { return reduce_sum(%x, [1]), reduce_min(%x, [0,2]) }", 0);
+  for (const char* more : {"", ", select_last_index=1", ", keepdims=0"})
+    expect_compiles(std::string("graph @g(%x: f32[4,19,35]) { return arg_max(%x){axis=1") + more +
+                        "}, arg_min(%x){axis=2" + more + "} }",
+                    0);
+}
+
+TEST(Rows, Pools) {
+  for (const char* a : {"{kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]}", "{kernel_shape=[2,2], ceil_mode=1}"}) {
+    expect_compiles(std::string("graph @g(%x: f32[1,20,9,9]) { return max_pool(%x)") + a + " }");
+    expect_compiles(std::string("graph @g(%x: f32[1,20,9,9]) { return average_pool(%x)") + a + " }");
+  }
+  expect_compiles("graph @g(%x: f32[2,20,9,9]) { return global_average_pool(%x), global_max_pool(%x) }");
+}
+
+TEST(Rows, MovesAndViews) {
+  expect_compiles("graph @g(%x: f32[3,4,5]) { return transpose(%x){perm=[2,0,1]}, reshape(%x, [5,12]), %x }", 0);
+  expect_compiles(
+      "graph @g(%x: f32[3,4], %y: f32[3,7]) { %c = concat(%x, %y){axis=1} return %c, slice(%c, [1], [9], [1], [3]) }",
+      0);
+  expect_compiles("graph @g(%x: f32[3,4]) { return pad(%x, [1,0,2,3], const f32[] 2), tile(%x, [2,3]) }", 0);
+  expect_compiles("graph @g(%x: f32[4,6]) { %y = reshape(%x, [24]) return relu(%y), reshape(relu(%y), [2,12]) }", 0);
+}
+
+TEST(Rows, ElementwiseChainsOfAllSizes) {
+  for (const char* dims : {"[]", "[1]", "[3]", "[17]", "[2,3,5]", "[1000]", "[70001]", "[300,1,301]"})
+    expect_compiles(std::string("graph @g(%x: f32") + dims + ", %y: f32" + dims +
+                    ") { return mul(add(%x, %y), sub(%x, const f32[] 0.5)) }");
+  expect_compiles("graph @g(%x: f32[5,1,7], %y: f32[4,1]) { return add(%x, %y) }");
+  expect_compiles("graph @g(%x: f32[40]) { return erf(%x), tanh(%x), exp(%x), sigmoid(%x), log(abs(%x)), gelu(%x) }");
+}
+
+TEST(Rows, EveryElementType) {
+  for (const char* t : {"f64", "f16", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}) {
+    const double tolerance = t[0] == 'f' || t[0] == 'b' ? (t[1] == '6' ? 1e-12 : 1e-2) : 0;
+    expect_compiles(std::string("graph @g(%x: ") + t + "[3,21], %y: " + t + "[21]) { return mul(add(%x, %y), %x) }",
+                    tolerance);
+  }
+  expect_compiles("graph @g(%x: f32[33], %y: f32[33]) { return where(less(%x, %y), %x, const f32[] 2), less(%x, %y) }");
+}
+
+TEST(Rows, GathersCheckTheirIndices) {
+  expect_compiles("graph @g(%x: f32[6,5]) { return gather(%x, const i64[4] [0,-1,5,2]), gather(%x, [1,3]){axis=1} }",
+                  0);
+  const ir::Graph g = graph_of("graph @g(%x: f32[6,5], %i: i64[2]) { return gather(%x, %i){axis=1} }");
+  compile::ExecutableOptions options;
+  options.lower.target = *codegen::host_target();
+  auto made = compile::Executable::build(g, ops::table(), options);
+  ASSERT_TRUE(made.ok());
+  auto runner = compile::Runner::make(*made, 1);
+  const Tensor x(DType::F32, {6, 5});
+  EXPECT_TRUE(runner->run({x, Tensor::ints({0, 4})}).ok());
+  const auto bad = runner->run({x, Tensor::ints({0, 5})});  // inside the buffer, outside of its row
+  ASSERT_FALSE(bad.ok());
+  EXPECT_NE(bad.error().message.find("range"), std::string::npos) << bad.error().message;
+}
+
+TEST(Rows, EmptyTensors) {
+  expect_compiles(
+      "graph @g(%x: f32[0,3], %y: f32[2,3]) { return concat(%x, %y){axis=0}, reduce_sum(%x, [0]), relu(%x) }");
+}
+
+TEST(Rows, WithoutFusionTheSame) {
+  compile::ExecutableOptions naive;
+  naive.lower.fuse = naive.lower.contract = false;
+  naive.wide = true;
+  expect_compiles("graph @g(%x: f32[3,9], %w: f32[9,4]) { return softmax(relu(matmul(%x, %w))) }", 1e-6, naive);
+}
+
+}  // namespace
+}  // namespace isomer
