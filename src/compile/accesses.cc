@@ -93,7 +93,7 @@ const Accesses::Place& Accesses::place(int value, bool written, const std::vecto
   } else {
     const Layout& layout = scene_.layout(value);
     p.strides = layout.strides;
-    std::vector<int64_t> dims = {v.elements()};
+    std::vector<int64_t> dims = {layout.span};
     if (checked_.count(value)) {
       p.order = layout.order;
       dims.clear();

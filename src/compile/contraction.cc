@@ -215,7 +215,7 @@ void ContractionKernel::left() {
   bool direct = always && one_step(left_.at, m_) && one_step(left_.at, k_);
   if (!k_.list.empty() && step(left_.at, k_) != 1) direct = false;
   if (step(left_.at, m_) * 4 % kBadStride == 0 && m_.total() > 4 && panels_ > 2) direct = false;
-  const loop::Buffer source{"left", v.dtype, {v.elements()}, loop::Scope::Argument, false};
+  const loop::Buffer source{"left", v.dtype, {scene_.layout(c_.a->tensor).span}, loop::Scope::Argument, false};
   const Argument argument{c_.a->tensor, std::nullopt};
   if (direct) {
     rows_ = Rows::InPlace;
@@ -278,8 +278,8 @@ void ContractionKernel::right() {
   if (one_step(at, n_) && step(at, n_) == 1 && one_step(at, k_) && n_.total() % nr_ == 0) {
     packed_right_ = false;
     right_.at = at;
-    right_.buffer =
-        add_argument(main_, {"right", v.dtype, {v.elements()}, loop::Scope::Argument, false}, {value, std::nullopt});
+    right_.buffer = add_argument(main_, {"right", v.dtype, {scene_.layout(value).span}, loop::Scope::Argument, false},
+                                 {value, std::nullopt});
     return;
   }
   pack_right(at, value);
@@ -294,7 +294,8 @@ void ContractionKernel::pack_right(const Linear& at, int value) {
       add_argument(main_, {"right", v.dtype, {elements}, loop::Scope::Argument, false}, {packed, std::nullopt});
   Kernel pack;
   pack.function.name = main_.function.name + "_pack";
-  add_argument(pack, {"right", v.dtype, {v.elements()}, loop::Scope::Argument, false}, {value, std::nullopt});
+  add_argument(pack, {"right", v.dtype, {scene_.layout(value).span}, loop::Scope::Argument, false},
+               {value, std::nullopt});
   add_argument(pack, {"panels", v.dtype, {elements}, loop::Scope::Argument, true}, {packed, std::nullopt});
   const LoopAxis task = fresh("task", batch_.total() * panels_), k = fresh("k", depth), c = fresh("c", nr_);
   const Expr panel = te::floor_mod(task.expr(), Expr(panels_)), batch = te::floor_div(task.expr(), Expr(panels_));

@@ -52,9 +52,9 @@ class Grouper {
     for (size_t s = 0; fuse && s < g_.stages.size(); ++s)
       if (auto c = contraction(g_.stages[s])) contract(s, *std::move(c));
     for (size_t s = 0; fuse && s < g_.stages.size(); ++s)
-      if (group_[s] < 0 && g_.stages[s].view_of < 0 && g_.stages[s].is_reduction()) grow(s);
+      if (group_[s] < 0 && g_.stages[s].runs() && g_.stages[s].is_reduction()) grow(s);
     for (size_t s = 0; s < g_.stages.size(); ++s)
-      if (group_[s] < 0 && g_.stages[s].view_of < 0) open(s);
+      if (group_[s] < 0 && g_.stages[s].runs()) open(s);
     return ordered();
   }
 
@@ -90,7 +90,7 @@ class Grouper {
     if (users.size() != 1 || contains(g_.outputs, value)) return;
     const int user = users[0];
     const ModelStage& e = stage(user);
-    if (e.is_reduction() || e.view_of >= 0 || group_[static_cast<size_t>(user)] >= 0) return;
+    if (e.is_reduction() || !e.runs() || group_[static_cast<size_t>(user)] >= 0) return;
     const auto axes = permuted_read(e, value, g_);
     if (!axes) return;
     std::vector<int> rows;
@@ -170,7 +170,7 @@ class Grouper {
   }
 
   bool join(int id, int s, bool reader) {
-    if (s < 0 || group_[static_cast<size_t>(s)] >= 0 || stage(s).view_of >= 0) return false;
+    if (s < 0 || group_[static_cast<size_t>(s)] >= 0 || !stage(s).runs()) return false;
     Group& group = groups_[static_cast<size_t>(id)];
     if (!reader && stage(s).is_reduction()) return false;
     const auto as_reader = rows_as_reader(group, s);

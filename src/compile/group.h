@@ -18,6 +18,10 @@ struct Group {
   std::optional<Contraction> contraction;  // of the first stage; then a second stage is its epilogue
 };
 
+// Concatenations without a copy: what computes a part stores it where the whole wants it. Sets hosts of values and
+// marks the stages that have nothing left to do.
+void host_parts(StageGraph& graph);
+
 // Inlines element-wise stages into their readers. The results of the model stay the same.
 void inline_stages(StageGraph& graph);
 

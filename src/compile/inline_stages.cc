@@ -74,13 +74,13 @@ class Inliner {
   bool try_inline(size_t index) {
     const ModelStage& p = g_.stages[index];
     const auto value = static_cast<size_t>(p.value);
-    if (p.is_reduction() || p.view_of >= 0 || output_[value]) return false;
+    if (p.is_reduction() || !p.runs() || output_[value]) return false;
     const std::vector<int> users = readers_[value];
     if (users.empty()) return false;
     std::vector<Expr> bodies;
     for (const int user : users) {
       const ModelStage& c = g_.stages[static_cast<size_t>(user)];
-      if (c.view_of >= 0 || !worth(p, c, users.size())) return false;
+      if (!c.runs() || !worth(p, c, users.size())) return false;
       if (nodes_in(p.body) + nodes_in(c.body) > kLargestBody) return false;
       Expr body = inlined(p, c);
       if (is_contracted(c.value)) {

@@ -43,7 +43,11 @@ void give_outputs_their_own_stages(StageGraph& g) {
     copy.body = te::Expr::read(out, from.dtype, std::move(at));
     copy.value = static_cast<int>(g.values.size());
     copy.origin = {from.name};
-    g.values.push_back({from.name, from.dtype, from.dims, -1, std::nullopt, static_cast<int>(g.stages.size())});
+    StageValue& own_value = g.values.emplace_back();
+    own_value.name = from.name;
+    own_value.dtype = from.dtype;
+    own_value.dims = from.dims;
+    own_value.stage = static_cast<int>(g.stages.size());
     g.stages.push_back(std::move(copy));
     out = g.stages.back().value;
   }
@@ -72,8 +76,13 @@ class Lowering {
   std::map<int, std::vector<std::pair<std::optional<Packing>, uint32_t>>> weights_;  // by value
 };
 
+// The value whose memory this one lies in, through views and hosts.
 int Lowering::root(int value) const {
   while (true) {
+    if (const int host = g_.values[static_cast<size_t>(value)].host; host >= 0) {
+      value = host;
+      continue;
+    }
     const int s = g_.values[static_cast<size_t>(value)].stage;
     if (s < 0 || g_.stages[static_cast<size_t>(s)].view_of < 0) return value;
     value = g_.stages[static_cast<size_t>(s)].view_of;
@@ -158,17 +167,24 @@ void Lowering::place_values() {
   for (size_t s = 0; s < kernels_.size(); ++s)
     for (const Argument& a : kernels_[s].arguments) {
       const int value = root(a.value);
-      if (g_.values[static_cast<size_t>(value)].constant) {
+      const StageValue& v = g_.values[static_cast<size_t>(value)];
+      if (v.constant) {
         out_.plan.steps[s].arguments.push_back({Space::Weight, weight({value, a.packing}), 0});
       } else {
-        out_.plan.steps[s].arguments.push_back(places.at(value));
+        Place place = places.at(value);
+        if (static_cast<size_t>(a.value) < layouts_.size())
+          place.offset += static_cast<uint64_t>(layouts_[static_cast<size_t>(a.value)].offset) * size_of(v.dtype);
+        out_.plan.steps[s].arguments.push_back(place);
       }
     }
 }
 
 Expected<Lowered> Lowering::run(const ir::Graph& source) {
   give_outputs_their_own_stages(g_);
-  if (options_.fuse) inline_stages(g_);
+  if (options_.fuse) {
+    host_parts(g_);
+    inline_stages(g_);
+  }
   const std::vector<Group> groups = group_stages(g_, options_.fuse);
   layouts_ = choose_layouts(g_, groups);
   readers_ = g_.readers();
@@ -176,7 +192,10 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
   out_.plan.model = source.name();
   out_.plan.target = options_.target;
   const Scene scene{&g_, &layouts_, &readers_, options_.target, [this](DType t, int64_t elements) {
-                      g_.values.push_back({"temporary", t, {elements}, -1, std::nullopt, -1});
+                      StageValue& v = g_.values.emplace_back();
+                      v.name = "temporary";
+                      v.dtype = t;
+                      v.dims = {elements};
                       return static_cast<int>(g_.values.size()) - 1;
                     }};
   for (const Group& group : groups) {

@@ -109,7 +109,10 @@ class Stager {
 };
 
 int Stager::new_value(std::string name, DType dtype, std::vector<int64_t> dims) {
-  out.values.push_back({std::move(name), dtype, std::move(dims), -1, std::nullopt, -1});
+  StageValue& v = out.values.emplace_back();
+  v.name = std::move(name);
+  v.dtype = dtype;
+  v.dims = std::move(dims);
   return static_cast<int>(out.values.size()) - 1;
 }
 

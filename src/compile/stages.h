@@ -22,6 +22,10 @@ struct StageValue {
   int input = -1;                  // the graph input it is
   std::optional<Tensor> constant;  // or its contents
   int stage = -1;                  // or the stage that computes it
+  // When it is stored as a part of another value: that one, and where on which of its dims.
+  int host = -1;
+  size_t host_dim = 0;
+  int64_t host_start = 0;
 
   int64_t elements() const;
   int64_t bytes() const { return elements() * static_cast<int64_t>(size_of(dtype)); }
@@ -32,8 +36,10 @@ struct ModelStage {
   std::vector<te::Axis> axes;  // one per dim of the value
   te::Expr body;
   int view_of = -1;                 // a value with the same elements in the same row-major order, or -1
+  bool in_parts = false;            // all of its value is stored by what computes the values that it hosts
   std::vector<std::string> origin;  // names of the source nodes
 
+  bool runs() const { return view_of < 0 && !in_parts; }  // else its value needs no computation of its own
   bool is_reduction() const { return body->kind == te::Kind::Reduce; }
 };
 

@@ -17,6 +17,7 @@ Layout layout_of(const std::vector<int64_t>& dims, std::vector<int> order) {
     l.strides[d] = stride;
     stride *= std::max<int64_t>(1, dims[d]);
   }
+  l.span = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
   return l;
 }
 
@@ -35,12 +36,40 @@ class Chooser {
     for (const int v : g.outputs) fixed_[static_cast<size_t>(v)] = true;
     for (const ModelStage& s : g.stages)
       if (s.view_of >= 0) fixed_[static_cast<size_t>(s.value)] = fixed_[static_cast<size_t>(s.view_of)] = true;
+    std::vector<std::pair<const Group*, size_t>> group_of(g.stages.size());
     for (const Group& group : groups)
-      for (size_t i = 0; i < group.stages.size(); ++i) choose(group, i);
+      for (size_t i = 0; i < group.stages.size(); ++i) group_of[static_cast<size_t>(group.stages[i])] = {&group, i};
+    for (size_t s = 0; s < g.stages.size(); ++s) {
+      if (group_of[s].first) choose(*group_of[s].first, group_of[s].second);
+      if (g.stages[s].in_parts) follow_first_part(g.stages[s]);
+    }
+    for (size_t v = 0; v < g.values.size(); ++v)
+      if (g.values[v].host >= 0) settle(v);
   }
   std::vector<Layout> layouts_;
 
  private:
+  // The whole has the order in which its first part was computed; the parts then take it over.
+  void follow_first_part(const ModelStage& s) {
+    const auto value = static_cast<size_t>(s.value);
+    if (g_.values[value].host >= 0) return;
+    const std::vector<int> parts = values_read(s.body);
+    layouts_[value] = layout_of(g_.values[value].dims, layouts_[static_cast<size_t>(parts[0])].order);
+  }
+
+  const Layout& settle(size_t value) {
+    const StageValue& v = g_.values[value];
+    if (v.host < 0) return layouts_[value];
+    const Layout host = settle(static_cast<size_t>(v.host));
+    Layout& l = layouts_[value];
+    l.order = host.order;
+    l.strides = host.strides;
+    l.offset = host.offset + v.host_start * host.strides[v.host_dim];
+    l.span = 1;
+    for (size_t d = 0; d < v.dims.size(); ++d) l.span += (v.dims[d] - 1) * l.strides[d];
+    return l;
+  }
+
   void choose(const Group& group, size_t i) {
     const ModelStage& s = g_.stages[static_cast<size_t>(group.stages[i])];
     const auto value = static_cast<size_t>(s.value);

@@ -11,9 +11,9 @@ std::string product(int m, int n, int k, const std::string& after = "") {
 }
 
 TEST(Contraction, EverySmallShapeOfAMatrixProduct) {
-  for (const int m : {1, 2, 7, 13, 14, 15, 29})
-    for (const int n : {1, 3, 8, 16, 31, 32, 33, 65})
-      for (const int k : {1, 2, 5, 16, 19}) expect_compiles(product(m, n, k));
+  for (const int m : {1, 13, 14, 29})
+    for (const int n : {1, 16, 31, 33, 65})
+      for (const int k : {1, 5, 19}) expect_compiles(product(m, n, k));
 }
 
 TEST(Contraction, ManyRowsAndManyColumns) {

@@ -52,6 +52,30 @@ TEST(Group, ReshapesAreViewsAndCostNoKernel) {
   EXPECT_EQ(g.groups.size(), 2u);
 }
 
+TEST(Group, ConcatenationsAreStoredByTheirParts) {
+  const char* fire = R"(graph @g(%x: f32[1,8,6,6], %a: f32[16,8,1,1], %b: f32[20,8,3,3], %c: f32[8,36,1,1]) {
+    %l = relu(conv(%x, %a))
+    %r = relu(conv(%x, %b){pads=[1,1,1,1]})
+    return conv(concat(%l, %r){axis=1}, %c), max_pool(%l){kernel_shape=[2,2]} })";
+  const ir::Graph g = graph_of(fire);
+  auto stages = compile::stages_of(g, ops::table());
+  ASSERT_TRUE(stages.ok());
+  compile::host_parts(*stages);
+  size_t hosted = 0;
+  for (const compile::StageValue& v : stages->values) hosted += v.host >= 0 ? 1 : 0;
+  EXPECT_EQ(hosted, 2u);
+  expect_compiles(fire);
+  // Wholes that grow, as in a dense block; a part that is an output, one that is an input, one that comes twice.
+  expect_compiles(R"(graph @g(%x: f32[1,8,5,5], %a: f32[4,8,1,1], %b: f32[4,12,1,1], %c: f32[6,16,1,1]) {
+    %s = relu(%x)
+    %y = relu(conv(%s, %a))
+    %z = relu(conv(concat(%s, %y){axis=1}, %b))
+    return conv(concat(%s, %y, %z){axis=1}, %c) })");
+  expect_compiles(R"(graph @g(%x: f32[1,4,5,5], %a: f32[4,4,1,1]) {
+    %y = relu(conv(%x, %a))
+    return relu(concat(%x, %y){axis=1}), relu(concat(%y, %y){axis=1}), %y, concat(relu(%y), exp(%y)){axis=3} })");
+}
+
 TEST(Group, AValueThatComesBackLaterMakesNoCircle) {
   // The sum is read by the row and by a contraction whose result the row reads too.
   expect_compiles(R"(graph @g(%x: f32[5,16], %w: f32[16,16]) {

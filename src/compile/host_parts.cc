@@ -1,0 +1,141 @@
+#include <algorithm>
+
+#include "compile/group.h"
+#include "te/substitute.h"
+
+namespace isomer::compile {
+
+using te::BinaryOp;
+using te::Expr;
+using te::Kind;
+
+namespace {
+
+struct Part {
+  int value;
+  int64_t start;
+};
+
+struct Joined {
+  size_t dim = 0;
+  std::vector<Part> parts;  // in order, covering the dim
+};
+
+// A read of all of a value, at the stage's own axes, but for `dim` where it is `start` behind.
+std::optional<int64_t> part_start(const StageGraph& g, const ModelStage& s, const Expr& read, size_t dim) {
+  if (read->kind != Kind::Read) return std::nullopt;
+  const StageValue& v = g.values[static_cast<size_t>(read->tensor)];
+  if (v.dims.size() != s.axes.size()) return std::nullopt;
+  int64_t start = 0;
+  for (size_t d = 0; d < v.dims.size(); ++d) {
+    const auto index = linear(read->args[d]);
+    if (!index) return std::nullopt;
+    if (v.dims[d] == 1 && index->terms.empty() && index->constant == 0 && d != dim) continue;
+    if (index->terms.size() != 1 || index->of(s.axes[d].id) != 1) return std::nullopt;
+    if (d == dim) start = -index->constant;
+    if (d != dim && (index->constant != 0 || v.dims[d] != s.axes[d].extent.value())) return std::nullopt;
+  }
+  return start;
+}
+
+// select(x < c1, first, select(x < c2, second, ...)) over one axis x, each branch all of one value.
+std::optional<Joined> joined(const StageGraph& g, const ModelStage& s) {
+  Joined out;
+  Expr rest = s.body;
+  if (rest->kind != Kind::Select) return std::nullopt;
+  const Expr& first = rest->args[0];
+  if (first->kind != Kind::Binary || first->args[0]->kind != Kind::Var) return std::nullopt;
+  const auto axis =
+      std::find_if(s.axes.begin(), s.axes.end(), [&](const te::Axis& a) { return a.id == first->args[0]->var; });
+  if (axis == s.axes.end()) return std::nullopt;
+  out.dim = static_cast<size_t>(axis - s.axes.begin());
+  int64_t at = 0;
+  while (true) {
+    Expr read = rest;
+    int64_t end = axis->extent.value();
+    if (rest->kind == Kind::Select) {
+      const Expr& c = rest->args[0];
+      if (c->kind != Kind::Binary || c->binary != BinaryOp::Lt || c->args[0]->kind != Kind::Var ||
+          c->args[0]->var != axis->id || c->args[1]->kind != Kind::Int)
+        return std::nullopt;
+      end = c->args[1]->integer;
+      read = rest->args[1];
+    }
+    const auto start = part_start(g, s, read, out.dim);
+    if (!start || *start != at || g.values[static_cast<size_t>(read->tensor)].dims[out.dim] != end - at)
+      return std::nullopt;
+    out.parts.push_back({read->tensor, at});
+    at = end;
+    if (rest->kind != Kind::Select) return out;
+    rest = rest->args[2];
+  }
+}
+
+class Hosting {
+ public:
+  explicit Hosting(StageGraph& g) : g_(g), pinned_(g.values.size()) {
+    for (const int v : g.outputs) pin(v);
+    for (const ModelStage& s : g.stages) {
+      if (s.view_of >= 0) pin(s.value), pin(s.view_of);
+      te::for_each_node(s.body, [&](const Expr& n) {
+        if (n->kind != Kind::Read) return;
+        for (const Expr& i : n->args)
+          if (!values_read(i).empty()) pin(n->tensor);  // checked index by index, so it keeps its dims
+      });
+    }
+  }
+
+  // Later wholes first: a smaller one that is the beginning of a larger one then is a part of it.
+  void run() {
+    for (size_t s = g_.stages.size(); s-- > 0;)
+      if (g_.stages[s].runs())
+        if (const auto j = joined(g_, g_.stages[s])) host(g_.stages[s], *j);
+  }
+
+ private:
+  void pin(int v) { pinned_[static_cast<size_t>(v)] = true; }
+  StageValue& value(int v) { return g_.values[static_cast<size_t>(v)]; }
+
+  bool free_part(const Part& p, const ModelStage& whole) {
+    const StageValue& v = value(p.value);
+    return v.stage >= 0 && v.host < 0 && !pinned_[static_cast<size_t>(p.value)] &&
+           v.dtype == value(whole.value).dtype && p.value != whole.value && v.elements() > 0;
+  }
+
+  void host(ModelStage& s, const Joined& j) {
+    if (pinned_[static_cast<size_t>(s.value)]) return;
+    for (size_t i = 0; i < j.parts.size(); ++i)
+      for (size_t k = 0; k < i; ++k)
+        if (j.parts[i].value == j.parts[k].value) return;
+    // All parts lie in one later whole, one after another: so does this one.
+    const StageValue& first = value(j.parts[0].value);
+    const auto lies_there = [&](const Part& p) {
+      const StageValue& v = value(p.value);
+      return v.host >= 0 && v.host == first.host && v.host_dim == j.dim && v.host_start - first.host_start == p.start &&
+             value(v.host).dims.size() == s.axes.size();
+    };
+    if (std::all_of(j.parts.begin(), j.parts.end(), lies_there)) {
+      value(s.value).host = first.host;
+      value(s.value).host_dim = j.dim;
+      value(s.value).host_start = first.host_start;
+      s.in_parts = true;
+      return;
+    }
+    if (!std::all_of(j.parts.begin(), j.parts.end(), [&](const Part& p) { return free_part(p, s); })) return;
+    for (const Part& p : j.parts) {
+      value(p.value).host = s.value;
+      value(p.value).host_dim = j.dim;
+      value(p.value).host_start = p.start;
+    }
+    s.in_parts = true;
+  }
+
+  StageGraph& g_;
+  std::vector<bool> pinned_;
+};
+
+}  // namespace
+
+void host_parts(StageGraph& graph) { Hosting(graph).run(); }
+
+}  // namespace isomer::compile
