@@ -27,10 +27,17 @@ void Emitter::statement(const loop::Stmt& s) {
     case StmtKind::For: return loop_statement(*s);
     case StmtKind::If: return branch(*s);
     case StmtKind::Seq:
-      for (const loop::Stmt& part : s->body) statement(part);
+      for (size_t i = 0; i < s->body.size(); ++i) {
+        const bool pair = i + 1 < s->body.size() && !s->body[i].empty() && !s->body[i + 1].empty();
+        if (pair && clears(*s->body[i], *s->body[i + 1])) {
+          tile(*s->body[++i], true);
+        } else {
+          statement(s->body[i]);
+        }
+      }
       return;
     case StmtKind::Store: return store(*s);
-    case StmtKind::Tile: return tile(*s);
+    case StmtKind::Tile: return tile(*s, false);
     case StmtKind::Prefetch: return prefetch(*s);
   }
 }

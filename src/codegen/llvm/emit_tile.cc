@@ -1,6 +1,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <cmath>
 #include <set>
 
 #include "codegen/llvm/emitter.h"
@@ -50,8 +51,27 @@ std::set<int64_t> Emitter::values_of(const Expr& e, int64_t most) {
   return out;
 }
 
-void Emitter::tile(const StmtNode& n) {
-  const te::Program& meaning = n.intrinsic->meaning;
+// Whether `loop` does nothing but set to 0 exactly the elements that `tile` then adds to.
+bool Emitter::clears(const StmtNode& loop, const StmtNode& tile) {
+  if (tile.kind != loop::StmtKind::Tile || tile.operands.size() != 3 || tile.extents.size() != 3) return false;
+  if (loop.kind != loop::StmtKind::For || loop.body.size() != 1 || loop.body[0].empty()) return false;
+  const StmtNode& inner = *loop.body[0];
+  if (inner.kind != loop::StmtKind::For || inner.body.size() != 1 || inner.body[0].empty()) return false;
+  const StmtNode& store = *inner.body[0];
+  const loop::TileOperand& c = tile.operands[2];
+  if (store.kind != loop::StmtKind::Store || store.combiner || store.buffer != c.buffer) return false;
+  if (store.value->kind != te::Kind::Real || store.value->real != 0 || std::signbit(store.value->real)) return false;
+  if (store.indices.size() != 1 || c.indices.size() != 1) return false;
+  if (!te::equal(loop.extent, tile.extents[0]) || !te::equal(inner.extent, tile.extents[1])) return false;
+  loop::Affine place = loop::affine_of(store.indices[0]);
+  const bool steps = place.coefficient(loop.var) == c.strides[0] && place.coefficient(inner.var) == c.strides[1];
+  place = loop::add(place, loop::affine_of(c.indices[0]), -1);
+  place.add(Expr(te::Axis{loop.var, "", Dim(0)}), -c.strides[0]);
+  place.add(Expr(te::Axis{inner.var, "", Dim(0)}), -c.strides[1]);
+  return steps && place.is_number() && place.constant == 0;
+}
+
+void Emitter::tile(const StmtNode& n, bool fresh) {
   if (lanes_ > 1) {
     fail("a tile stands in a vector loop");
     return;
@@ -60,67 +80,65 @@ void Emitter::tile(const StmtNode& n) {
     fail("there is no code for the intrinsic " + n.intrinsic->name);
     return;
   }
-  const DType dtype = meaning.stages[0].dtype;
+  const DType dtype = n.intrinsic->meaning.stages[0].dtype;
   for (const loop::TileOperand& o : n.operands)
     if (places_[static_cast<size_t>(o.buffer)].dtype != dtype) {
       fail("an operand of the tile " + n.intrinsic->name + " has another element type");
       return;
     }
-  memo_.emplace_back();
-  if (n.operands[1].strides[1] == 1 && n.operands[2].strides[1] == 1) {
-    tile_calls(n, dtype);
-  } else {
+  if (n.operands[1].strides[1] != 1 || n.operands[2].strides[1] != 1) {
     fail("the columns of the tile " + n.intrinsic->name + " are not contiguous");
+    return;
   }
+  memo_.emplace_back();
+  tile_calls(n, {dtype, fresh, {}, nullptr});
   memo_.pop_back();
 }
 
 // One call for each size that can occur, chosen by what the extents are at run time.
-void Emitter::tile_calls(const StmtNode& n, DType dtype) {
+void Emitter::tile_calls(const StmtNode& n, TileCall call) {
   const te::Stage& stage = n.intrinsic->meaning.stages[0];
   const int64_t most_rows = stage.axes[0].extent.value(), most_columns = stage.axes[1].extent.value();
-  llvm::Value* pointers[3];
   for (size_t i = 0; i < 3; ++i) {
     const Address at = address(n.operands[i].buffer, n.operands[i].indices);
-    pointers[i] = element(places_[static_cast<size_t>(n.operands[i].buffer)], at.offset.v);
+    call.pointers[i] = element(places_[static_cast<size_t>(n.operands[i].buffer)], at.offset.v);
   }
   llvm::Value* rows = value(n.extents[0]).v;
   llvm::Value* columns = value(n.extents[1]).v;
-  llvm::Value* depth = value(n.extents[2]).v;
+  call.depth = value(n.extents[2]).v;
   for (const int64_t r : values_of(n.extents[0], most_rows))
     when(b_.CreateICmpEQ(rows, b_.getInt64(static_cast<uint64_t>(r))), [&] {
       for (const int64_t c : values_of(n.extents[1], most_columns))
-        when(b_.CreateICmpEQ(columns, b_.getInt64(static_cast<uint64_t>(c))),
-             [&] { tile_body(n, dtype, pointers, r, c, depth); });
+        when(b_.CreateICmpEQ(columns, b_.getInt64(static_cast<uint64_t>(c))), [&] { tile_body(n, call, r, c); });
     });
 }
 
 // Columns in whole vectors and one with a mask; where there are no masks, the rest is done column by column.
-void Emitter::tile_body(const StmtNode& n, DType dtype, llvm::Value* const* pointers, int64_t rows, int64_t columns,
-                        llvm::Value* depth) {
+void Emitter::tile_body(const StmtNode& n, const TileCall& call, int64_t rows, int64_t columns) {
   TileShape shape;
-  shape.dtype = dtype;
+  shape.dtype = call.dtype;
+  shape.fresh = call.fresh;
   shape.rows = static_cast<int>(rows);
   shape.a_row = n.operands[0].strides[0];
   shape.a_depth = n.operands[0].strides[2];
   shape.b_depth = n.operands[1].strides[2];
-  const int64_t lanes = target_.vector_bytes / static_cast<int64_t>(size_of(dtype));
+  const int64_t lanes = target_.vector_bytes / static_cast<int64_t>(size_of(call.dtype));
   llvm::Value* row_step = b_.getInt64(static_cast<uint64_t>(n.operands[2].strides[0]));
-  auto call = [&](int64_t from, int64_t width, int64_t vectors, bool masked, int64_t live) {
+  auto part = [&](int64_t from, int64_t width, int64_t vectors, bool masked, int64_t live) {
     if (vectors == 0) return;
     shape.lanes = static_cast<int>(width);
     shape.vectors = static_cast<int>(vectors);
     shape.masked = masked;
-    llvm::Type* type = numbers_.stored(dtype);
-    llvm::Value* b = b_.CreateConstGEP1_64(type, pointers[1], static_cast<uint64_t>(from));
-    llvm::Value* c = b_.CreateConstGEP1_64(type, pointers[2], static_cast<uint64_t>(from));
+    llvm::Type* type = numbers_.stored(call.dtype);
+    llvm::Value* b = b_.CreateConstGEP1_64(type, call.pointers[1], static_cast<uint64_t>(from));
+    llvm::Value* c = b_.CreateConstGEP1_64(type, call.pointers[2], static_cast<uint64_t>(from));
     b_.CreateCall(outer_product(module_, target_, shape),
-                  {pointers[0], b, c, row_step, depth, b_.getInt64(static_cast<uint64_t>(live))});
+                  {call.pointers[0], b, c, row_step, call.depth, b_.getInt64(static_cast<uint64_t>(live))});
   };
   const int64_t whole = columns / lanes, rest = columns % lanes;
-  if (rest != 0 && masks_are_cheap(dtype)) return call(0, lanes, whole + 1, true, rest);
-  call(0, lanes, whole, false, lanes);
-  call(whole * lanes, 1, rest, false, 1);
+  if (rest != 0 && masks_are_cheap(call.dtype)) return part(0, lanes, whole + 1, true, rest);
+  part(0, lanes, whole, false, lanes);
+  part(whole * lanes, 1, rest, false, 1);
 }
 
 }  // namespace isomer::codegen

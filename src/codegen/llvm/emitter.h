@@ -125,10 +125,17 @@ class Emitter {
   Lanes fail(std::string why);
 
   // Tiles (emit_tile.cc).
-  void tile(const loop::StmtNode& n);
-  void tile_calls(const loop::StmtNode& n, DType dtype);
-  void tile_body(const loop::StmtNode& n, DType dtype, llvm::Value* const* pointers, int64_t rows, int64_t columns,
-                 llvm::Value* depth);
+  // `fresh`: the tile's place would have been cleared just before, and need not be.
+  void tile(const loop::StmtNode& n, bool fresh);
+  struct TileCall {
+    DType dtype;
+    bool fresh;
+    llvm::Value* pointers[3];
+    llvm::Value* depth;
+  };
+  void tile_calls(const loop::StmtNode& n, TileCall call);
+  void tile_body(const loop::StmtNode& n, const TileCall& call, int64_t rows, int64_t columns);
+  static bool clears(const loop::StmtNode& loop, const loop::StmtNode& tile);
   std::set<int64_t> values_of(const te::Expr& e, int64_t most);
 
   llvm::IRBuilderBase& b_;

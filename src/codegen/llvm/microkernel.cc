@@ -36,7 +36,8 @@ class OuterProduct {
     b_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", f_));
     if (s_.masked) mask_ = live_lanes();
     for (int i = 0; i < s_.rows; ++i)
-      for (int j = 0; j < s_.vectors; ++j) sums_.push_back(load(vector_, c_place(i, j), masked(j)));
+      for (int j = 0; j < s_.vectors; ++j)
+        sums_.push_back(s_.fresh ? llvm::Constant::getNullValue(vector_) : load(vector_, c_place(i, j), masked(j)));
     depth_loop();
     for (int i = 0; i < s_.rows; ++i)
       for (int j = 0; j < s_.vectors; ++j) store(sums_[at(i, j)], c_place(i, j), masked(j));
@@ -260,7 +261,7 @@ class OuterProduct {
 
 std::string TileShape::name() const {
   std::string s = "iso.tile." + std::to_string(rows) + "x" + std::to_string(vectors) + "x" + std::to_string(lanes);
-  s += masked ? "m." : ".";
+  s += std::string(masked ? "m" : "") + (fresh ? "z." : ".");
   s += std::string(isomer::name(dtype));
   for (const int64_t n : {a_row, a_depth, b_depth}) s += "." + std::to_string(n);
   return s;

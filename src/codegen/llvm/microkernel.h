@@ -21,6 +21,7 @@ struct TileShape {
   int lanes = 1;
   int vectors = 1;                              // of `lanes` columns
   bool masked = false;                          // the last vector has fewer live lanes
+  bool fresh = false;                           // C is overwritten: what was there counts as 0
   int64_t a_row = 1, a_depth = 1, b_depth = 1;  // steps in elements; columns of B and C are contiguous
 
   std::string name() const;

@@ -89,6 +89,35 @@ TEST(Tile, ProductsWithTailsOnNarrowerVectors) {
   check_target(*loop::parse_target("x86-64-v3"));
 }
 
+// A tile that is cleared first gives the product alone; a clear of less than the tile stays what it is.
+TEST(Tile, ClearedFirst) {
+  auto host = host_target();
+  ASSERT_TRUE(host.ok());
+  const loop::IntrinsicPtr tile = loop::intrinsics_for(*host, DType::F32)[0];
+  for (const int64_t cleared : {4, 3}) {
+    loop::Function f;
+    f.name = "product";
+    f.buffers = {argument("A", DType::F32, {20}), argument("B", DType::F32, {5 * 7}),
+                 argument("C", DType::F32, {4 * 7}, true)};
+    f.arguments = 3;
+    const Expr r(te::Axis{0, "r", Dim(0)}), c(te::Axis{1, "c", Dim(0)});
+    const Stmt clear = Stmt::store(2, {r * Expr(7) + c}, Expr::real(DType::F32, 0));
+    f.body =
+        Stmt::seq({Stmt::loop(0, "r", Expr(cleared), LoopKind::Serial, Stmt::loop(1, "c", 7, LoopKind::Vector, clear)),
+                   Stmt::tile(tile, {{0, {0}, {5, 0, 1}}, {1, {0}, {0, 1, 7}}, {2, {0}, {7, 1, 0}}}, {4, 7, 5})});
+    Random random(3);
+    const Tensor a = random_tensor(random, DType::F32, {20}), b = random_tensor(random, DType::F32, {35});
+    const Tensor old = random_tensor(random, DType::F32, {28});
+    const KernelRun run = run_kernel(f, {a, b, old});
+    for (int64_t i = 0; i < 4; ++i)
+      for (int64_t j = 0; j < 7; ++j) {
+        double want = i < cleared ? 0 : old.real(i * 7 + j);
+        for (int64_t k = 0; k < 5; ++k) want += a.real(i * 5 + k) * b.real(k * 7 + j);
+        EXPECT_EQ(run.arguments[2].real(i * 7 + j), want) << i << ", " << j;
+      }
+  }
+}
+
 TEST(Tile, NamesThatDoNotExist) { EXPECT_FALSE(loop::find_intrinsic("fma_1x1_f32").has_value()); }
 
 }  // namespace
