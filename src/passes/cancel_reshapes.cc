@@ -86,8 +86,9 @@ bool move_below(Editor& e, uint32_t id) {
     const ir::Node& f = e.node(link->node);
     std::vector<Value> inputs = f.inputs;
     inputs[link->at] = made;
-    made = e.add(f.op->name, std::move(inputs), f.attrs);
-    if (made.is_none()) return false;
+    const Shape shape = e.shape(made);
+    made = elsewhere(e, link->node, std::move(inputs));
+    if (made.is_none() || !(e.shape(made) == shape)) return false;
   }
   return e.replace({id, 0}, reshaped(e, made, e.shape({id, 0})));
 }
@@ -103,8 +104,9 @@ bool sink(Editor& e, uint32_t id) {
     if (!e.shape(inputs[0]).has_rank() || !(e.shape(inputs[0]) == e.shape(inputs.back()))) return false;
   }
   if (!is_elementwise(e, id)) return false;
-  const Value g = e.add(f.op->name, std::move(inputs), f.attrs);
-  return !g.is_none() && e.replace({id, 0}, reshaped(e, g, e.shape({id, 0})));
+  const Shape shape = e.shape(inputs[0]);
+  const Value g = elsewhere(e, id, std::move(inputs));
+  return !g.is_none() && e.shape(g) == shape && e.replace({id, 0}, reshaped(e, g, e.shape({id, 0})));
 }
 
 bool all_are(const Editor& e, Value v, int64_t number) {

@@ -83,8 +83,7 @@ Value undone(Editor& e, Value v, const Order& order, int depth, bool build) {
     inputs.push_back(u);
   }
   if (!build) return v;
-  const ir::Node& n = e.node(v.node);
-  return e.add(n.op->name, std::move(inputs), n.attrs);
+  return elsewhere(e, v.node, std::move(inputs));
 }
 
 // A transpose that moves nothing but axes of extent 1 is a reshape.
@@ -149,8 +148,7 @@ bool sink(Editor& e, uint32_t id) {
     if (source.is_none() != v.is_none()) return false;
     sources.push_back(source);
   }
-  const ir::Node& n = e.node(id);
-  const Value f = e.add(n.op->name, std::move(sources), n.attrs);
+  const Value f = elsewhere(e, id, std::move(sources));
   return !f.is_none() && e.replace({id, 0}, e.add("transpose", {f}, perm_attr(*order)));
 }
 

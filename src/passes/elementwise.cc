@@ -48,6 +48,12 @@ bool is_elementwise(const Editor& e, uint32_t id) {
   return same_place(program->stages[0].body, *program, program->stages[0].axes);
 }
 
+Value elsewhere(Editor& e, uint32_t id, std::vector<Value> inputs) {
+  const ir::Node& n = e.node(id);
+  const Value v = e.add(n.op->name, std::move(inputs), n.attrs);
+  return !v.is_none() && is_elementwise(e, v.node) ? v : Value::none();
+}
+
 bool is_scalar_like(const Editor& e, Value v) {
   const Shape& s = e.shape(v);
   return s.has_rank() && std::all_of(s.dims().begin(), s.dims().end(), [](const Dim& d) { return d == Dim(1); });

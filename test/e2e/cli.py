@@ -31,7 +31,7 @@ class Commands(unittest.TestCase):
     def test_help_and_version(self):
         self.assertIn('features', isomer('--version').stdout)
         text = isomer('--help').stdout
-        for name in ('run', 'show', 'convert', 'compare', 'check', 'zoo', 'ops', 'completion'):
+        for name in ('run', 'show', 'convert', 'compare', 'check', 'zoo', 'ops', 'passes', 'completion'):
             self.assertIn(name, text)
             self.assertIn('Examples', isomer(name, '--help').stdout)
 
@@ -98,6 +98,23 @@ class Commands(unittest.TestCase):
             json.loads(isomer(*args, '--json').stdout)
         error = json.loads(isomer('show', 'zoo:nobody', '--json', code=2).stdout)
         self.assertEqual(error['error']['code'], 'E-zoo-name')
+
+    def test_passes(self):
+        listed = json.loads(isomer('passes', 'list', '--json').stdout)
+        names = [p['name'] for p in listed['passes']]
+        self.assertEqual(names, sorted(names))
+        self.assertIn('fold_scale', isomer('passes', 'list').stdout)
+        out = json.loads(isomer('passes', 'run', 'zoo:tiny', '--json', '--verify', '-o', self.path('t.onnx'), '--dump', self.path('dumps')).stdout)
+        self.assertLess(out['operators_after'], out['operators_before'])
+        self.assertTrue(any(f.endswith('fold_scale.after.iso') for f in os.listdir(self.path('dumps'))))
+        isomer('compare', 'zoo:tiny', self.path('t.onnx'), '--rtol', '1e-4', '--atol', '1e-5')
+        self.assertIn('stay within', isomer('passes', 'run', 'zoo:tiny', '--bisect').stdout)
+        self.assertIn('fold_scale', isomer('passes', 'run', 'zoo:tiny', '--bisect', '--rtol', '0', code=1).stdout)
+        kept = json.loads(isomer('passes', 'run', 'zoo:tiny', '--json', '--disable', 'fold_scale').stdout)
+        self.assertNotIn('fold_scale', [p['pass'] for p in kept['passes']])
+        for args in (['run', 'zoo:tiny', '--passes', 'nonsense'], ['run', 'zoo:tiny', '--pipeline', 'nonsense'], ['run', 'zoo:tiny', '--disable', 'nonsense'],
+                     ['run', 'zoo:tiny', '--passes', 'dead_code', '--pipeline', 'inference'], ['run'], []):
+            isomer('passes', *args, code=2)
 
     def test_completion_is_a_script(self):
         script = isomer('completion', 'bash').stdout

@@ -44,6 +44,8 @@ TEST(CancelReshapes, FalseTwins) {
   expect_untouched("cancel_reshapes", R"((%x: f32[2,6]) {
     return "y"=reshape(add(reshape(%x, [3,4]), const f32[4] [1,2,3,4]), [2,6])
   })");
+  // On a vector a transpose does nothing, on the matrix it does.
+  expect_untouched("cancel_reshapes", "(%x: f32[2,3]) { return \"y\"=reshape(transpose(reshape(%x, [6])), [1,6]) }");
   expect_untouched("cancel_reshapes", R"((%x: f32[2,6], %z: f32[6,2]) {
     return "y"=add(reshape(%x, [3,4]), reshape(%z, [3,4]))
   })");
