@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "driver/piece.h"
 #include "ir/file.h"
 #include "onnx/onnx.h"
 #include "ops/table.h"
@@ -169,27 +170,12 @@ Expected<ir::Graph> bind(const ir::Graph& g, const Bindings& given) {
     for (size_t i = 0; i < n.types[0].shape.rank() && i < it->second.size(); ++i)
       if (const auto s = n.types[0].shape[i].as_symbol()) b.dims.emplace(*s, it->second[i]);
   }
-  ir::GraphBuilder builder(ops::table(), g.name());
-  std::vector<std::vector<ir::Value>> values(g.nodes().size());
-  for (uint32_t i = 0; i < g.nodes().size(); ++i) {
-    const ir::Node& n = g.node(i);
-    if (i < g.input_count()) {
-      ISOMER_TRY(Type t, bound_type(n, b));
-      ISOMER_TRY(const ir::Value v, builder.input(n.names[0], std::move(t)));
-      values[i] = {v};
-      continue;
-    }
-    if (n.op == &ir::const_op()) {
-      values[i] = {builder.constant(*n.attrs.get<Tensor>("value"), n.names[0])};
-      continue;
-    }
-    std::vector<ir::Value> inputs;
-    for (const ir::Value& v : n.inputs) inputs.push_back(v.is_none() ? v : values[v.node][v.index]);
-    ISOMER_TRY(values[i], builder.add(*n.op, std::move(inputs), n.attrs, {n.names, n.label, n.origin}, n.types.size()));
+  std::vector<Type> types;
+  for (const ir::Node& n : g.inputs()) {
+    ISOMER_TRY(Type t, bound_type(n, b));
+    types.push_back(std::move(t));
   }
-  for (const ir::Output& o : g.outputs()) builder.output(o.name, values[o.value.node][o.value.index]);
-  builder.set_metadata(g.metadata());
-  return std::move(builder).finish();
+  return specialise(g, types, {});
 }
 
 }  // namespace isomer::driver

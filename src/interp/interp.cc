@@ -97,7 +97,9 @@ class Executor {
   // `values`: the inputs as they are stored; the context has them by their declared types.
   Expected<std::vector<Tensor>> run_op(const ir::OpContext& given, const std::vector<const Tensor*>& values) {
     ir::OpContext c = given;
-    c.set_runner([this](const ir::Graph& body, std::vector<Tensor> inputs) { return run_body(body, inputs); });
+    c.set_runner([this](const ir::Graph& body, std::vector<Tensor> inputs) {
+      return options_.body ? options_.body(body, inputs) : run_body(body, inputs);
+    });
     c.set_loop_limit(options_.max_loop_iterations);
     const ir::OpDef& op = c.op();
     if (op.kernel) return op.kernel(c);
@@ -127,21 +129,17 @@ class Executor {
   }
 
   Expected<std::vector<Tensor>> run_graph(const ir::Graph& g, const std::vector<Tensor>& inputs) {
-    if (inputs.size() != g.input_count())
-      return Diagnostic("E-input-count", fmt::format("graph {} has {} inputs, {} values are given", quoted(g.name()),
-                                                     g.input_count(), inputs.size()));
+    ISOMER_CHECK_OK(check_inputs(g, inputs, options_.wide));
     const std::vector<uint32_t> last = last_uses(g);
     std::vector<std::vector<Held>> values(g.nodes().size());
     std::vector<std::vector<uint32_t>> dies(g.nodes().size());
     for (uint32_t i = 0; i < last.size(); ++i)
       if (last[i] != UINT32_MAX) dies[last[i]].push_back(i);
-    std::unordered_map<std::string, int64_t> symbols;
     size_t done = 0, total = 0;
     for (const ir::Node& n : g.nodes()) total += is_computed(n);
     for (uint32_t i = 0; i < g.nodes().size(); ++i) {
       const ir::Node& n = g.node(i);
       if (i < g.input_count()) {
-        ISOMER_CHECK_OK(check_input(n, inputs[i], symbols, options_.wide));
         values[i] = {{inputs[i], n.types[0].dtype}};
       } else if (const Tensor* t = n.attrs.get<Tensor>("value"); t && n.op == &ir::const_op()) {
         values[i] = {{*t, t->dtype()}};
@@ -221,6 +219,15 @@ Expected<std::vector<Tensor>> run(const ir::Graph& graph, const ir::OpTable& tab
   Executor executor(table, options);
   ISOMER_TRY(std::vector<Tensor> outputs, executor.run(graph, inputs));
   return executor.finished(std::move(outputs));
+}
+
+Expected<void> check_inputs(const ir::Graph& g, const std::vector<Tensor>& inputs, bool wide) {
+  if (inputs.size() != g.input_count())
+    return Diagnostic("E-input-count", fmt::format("graph {} has {} inputs, {} values are given", quoted(g.name()),
+                                                   g.input_count(), inputs.size()));
+  std::unordered_map<std::string, int64_t> symbols;
+  for (size_t i = 0; i < inputs.size(); ++i) ISOMER_CHECK_OK(check_input(g.inputs()[i], inputs[i], symbols, wide));
+  return {};
 }
 
 Expected<std::vector<Tensor>> run_node(const ir::OpContext& context, const Options& options) {

@@ -26,11 +26,17 @@ struct Options {
   double max_seconds = 0;  // wall-clock limit of one run; 0: none
   // Told after each computed node of the graph itself (not of bodies): how many are done, and how many there are.
   std::function<void(size_t done, size_t total)> progress = nullptr;
+  // Runs the bodies of control flow in place of this executor; results are those of the body's declared types.
+  std::function<Expected<std::vector<Tensor>>(const ir::Graph& body, const std::vector<Tensor>& inputs)> body = nullptr;
 };
 
 // Values in the order of the graph's inputs; results in the order of its outputs.
 Expected<std::vector<Tensor>> run(const ir::Graph& graph, const ir::OpTable& table, const std::vector<Tensor>& inputs,
                                   const Options& options = {});
+
+// Values against the declared types of the graph's inputs: numbers must agree, a symbol must mean one number throughout.
+// `wide`: an F64 tensor may stand for an f32 input.
+Expected<void> check_inputs(const ir::Graph& graph, const std::vector<Tensor>& inputs, bool wide = false);
 
 // One node on known values.
 Expected<std::vector<Tensor>> run_node(const ir::OpContext& context, const Options& options = {});

@@ -14,6 +14,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/thread_pool.h"
+#include "driver/executor.h"
 #include "interp/interp.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -109,23 +111,31 @@ std::string round_trip(const ir::Graph& graph) {
                      ir::print(graph));
 }
 
-// "" when the case passes, else why not.
-std::string run_case(const fs::path& folder) {
-  const auto model = onnx::load((folder / "model.onnx").string(), ops::table());
-  if (!model.ok()) return "load: " + model.error().to_string();
-  const fs::path data = folder / "test_data_set_0";
+struct Case {
+  ir::Graph graph;
   std::vector<Tensor> inputs;
-  for (const std::string& file : files(data, "input")) {
-    auto t = onnx::load_tensor(file);
-    if (!t.ok()) return "input: " + t.error().to_string();
-    const bool listed = inputs.size() < model->graph.input_count();
-    inputs.push_back(listed ? as_declared(*t, model->graph.inputs()[inputs.size()].types[0]) : *std::move(t));
+};
+
+Expected<Case> load_case(const fs::path& folder) {
+  ISOMER_TRY(onnx::Model model, onnx::load((folder / "model.onnx").string(), ops::table()));
+  std::vector<Tensor> inputs;
+  for (const std::string& file : files(folder / "test_data_set_0", "input")) {
+    ISOMER_TRY(Tensor t, onnx::load_tensor(file));
+    const bool listed = inputs.size() < model.graph.input_count();
+    inputs.push_back(listed ? as_declared(t, model.graph.inputs()[inputs.size()].types[0]) : std::move(t));
   }
   // Test sets of old files give values for the initializers among the inputs too; the graph has them already.
-  if (inputs.size() > model->graph.input_count()) inputs.resize(model->graph.input_count());
-  const auto found = interp::run(model->graph, ops::table(), inputs);
+  if (inputs.size() > model.graph.input_count()) inputs.resize(model.graph.input_count());
+  return Case{std::move(model.graph), std::move(inputs)};
+}
+
+// "" when the case passes, else why not.
+std::string run_case(const fs::path& folder) {
+  const auto c = load_case(folder);
+  if (!c.ok()) return "load: " + c.error().to_string();
+  const auto found = interp::run(c->graph, ops::table(), c->inputs);
   if (!found.ok()) return "run: " + found.error().to_string();
-  return compare_outputs(model->graph, *found, data);
+  return compare_outputs(c->graph, *found, folder / "test_data_set_0");
 }
 
 std::string one_line(std::string text) {
@@ -175,6 +185,60 @@ TEST(OnnxBackend, EveryCasePassesOrIsExcludedForAReason) {
     }
     fmt::print("{:<20} {:>7} {:>7} {:>9}\n", category, count.passed, count.failed, count.excluded);
     EXPECT_EQ(count.failed, 0) << "in category " << category;
+  }
+}
+
+// How much of a case compiled code took, and what is wrong with its results.
+struct Compiled {
+  std::string why;  // "" when it passes
+  bool some = false, all = false;
+};
+
+Compiled run_compiled(const fs::path& folder) {
+  Compiled out;
+  const auto c = load_case(folder);
+  if (!c.ok()) return {"load: " + c.error().to_string()};
+  driver::ExecutorOptions options;
+  options.native.threads = 2;
+  options.native.compile_threads = 1;
+  options.native.poison = true;
+  options.eager = true;
+  auto executor = driver::Executor::make(c->graph, options);
+  if (!executor.ok()) return {"compile: " + executor.error().to_string()};
+  const auto found = executor->run(c->inputs);
+  if (!found.ok()) return {"run: " + found.error().to_string()};
+  const std::vector<driver::NodeReport> report = executor->report();
+  for (const driver::NodeReport& n : report)
+    if (n.reason.starts_with("compiling failed")) return {n.reason};
+  const driver::ExecutorFacts facts = executor->facts();
+  out.some = facts.pieces > 0;
+  out.all = report.empty();
+  out.why = compare_outputs(c->graph, *found, folder / "test_data_set_0");
+  return out;
+}
+
+TEST(OnnxBackend, EveryCasePassesCompiled) {
+  if (data_root().empty())
+    FAIL() << "the ONNX test data is not installed; scripts/bootstrap installs it (libonnx-testdata)";
+  const auto exclusions = read_exclusions();
+  ThreadPool pool;
+  fmt::print("{:<20} {:>9} {:>7} {:>12} {:>7}\n", "category", "compiled", "partly", "interpreted", "failed");
+  for (const char* category : kCategories) {
+    std::vector<fs::path> cases;
+    for (const fs::path& folder : cases_of(category))
+      if (!exclusions.contains(folder.filename().string())) cases.push_back(folder);
+    std::vector<Compiled> results(cases.size());
+    pool.run(static_cast<int>(cases.size()), [&](int i) {
+      const auto k = static_cast<size_t>(i);
+      results[k] = run_compiled(cases[k]);
+    });
+    int all = 0, some = 0, none = 0, failed = 0;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const Compiled& r = results[i];
+      (!r.why.empty() ? failed : r.all ? all : r.some ? some : none)++;
+      if (!r.why.empty()) ADD_FAILURE() << cases[i].filename().string() << ": " << one_line(r.why);
+    }
+    fmt::print("{:<20} {:>9} {:>7} {:>12} {:>7}\n", category, all, some, none, failed);
   }
 }
 

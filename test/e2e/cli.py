@@ -37,7 +37,7 @@ class Commands(unittest.TestCase):
 
     def test_wrong_usage_is_exit_code_2(self):
         for args in ([], ['frobnicate'], ['run'], ['show', 'zoo:nobody'], ['run', 'zoo:tiny', '--shape', 'nonsense'], ['run', 'zoo:tiny', '--dim', 'x'],
-                     ['run', 'zoo:tiny', '--input', 'nobody=x.npy'], ['convert', 'zoo:tiny', self.path('x.txt')], ['compare', 'zoo:tiny'], ['zoo', 'tiny'],
+                     ['run', 'zoo:tiny', '--input', 'nobody=x.npy'], ['convert', 'zoo:tiny', self.path('x.txt')], ['compare', 'zoo:tiny', 'zoo:tiny', '--data', 'x'], ['zoo', 'tiny'],
                      ['run', self.path('missing.onnx')], ['run', 'zoo:tiny', '--seed', 'x'], ['zoo', 'tiny', '--batch', '-1', '-o', self.path('t.onnx')]):
             isomer(*args, code=2)
 

@@ -33,6 +33,7 @@ struct Command {
 
 const std::vector<Command>& commands();
 
+Action declare_bench(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_compare(CLI::App& app);
 Action declare_compile(CLI::App& app);

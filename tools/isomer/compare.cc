@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "driver/executor.h"
 #include "driver/inputs.h"
 #include "driver/model.h"
-#include "interp/interp.h"
 #include "isomer/command.h"
 #include "isomer/model_options.h"
 #include "isomer/run_options.h"
-#include "ops/table.h"
 #include "tensor/compare.h"
 
 namespace isomer::tool {
@@ -17,12 +18,19 @@ struct Options {
   RunOptions run;
   std::string other, data;
   double rtol = 1e-3, atol = 1e-5;
+  double tolerance = 1e-4;  // of the largest magnitude, when a model is compared with its own meaning
 };
 
 struct Pair {
   std::string name;
   Tensor expected, found;
 };
+
+Expected<std::vector<Tensor>> run(const ir::Graph& graph, const std::vector<Tensor>& inputs,
+                                  const driver::ExecutorOptions& options) {
+  ISOMER_TRY(driver::Executor executor, driver::Executor::make(graph, options));
+  return executor.run(inputs);
+}
 
 Answer report(const std::vector<Pair>& pairs, const Options& o) {
   Answer a;
@@ -56,7 +64,7 @@ Expected<std::vector<Pair>> against_data(const driver::Model& model, const Optio
       return Diagnostic("E-data-set", fmt::format("input_{}.pb is missing in {}", i, isomer::quoted(o.data)));
     inputs.push_back(*std::move(set.inputs[i]));
   }
-  ISOMER_TRY(const std::vector<Tensor> outputs, interp::run(model.graph, ops::table(), inputs, interp_options(o.run)));
+  ISOMER_TRY(const std::vector<Tensor> outputs, run(model.graph, inputs, executor_options(o.run)));
   if (outputs.size() != set.outputs.size())
     return Diagnostic("E-data-set",
                       fmt::format("the model has {} outputs, the data set {}", outputs.size(), set.outputs.size()));
@@ -96,13 +104,58 @@ Expected<std::vector<Pair>> against_model(const driver::Model& model, const Opti
   ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, options));
   std::vector<Tensor> other_inputs(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) other_inputs[in[i]] = inputs[i];
-  ISOMER_TRY(const std::vector<Tensor> expected, interp::run(model.graph, ops::table(), inputs, interp_options(o.run)));
-  ISOMER_TRY(const std::vector<Tensor> found,
-             interp::run(other.graph, ops::table(), other_inputs, interp_options(o.run)));
+  ISOMER_TRY(const std::vector<Tensor> expected, run(model.graph, inputs, executor_options(o.run)));
+  ISOMER_TRY(const std::vector<Tensor> found, run(other.graph, other_inputs, executor_options(o.run)));
   std::vector<Pair> pairs;
   for (size_t i = 0; i < expected.size(); ++i)
     pairs.push_back({model.graph.outputs()[i].name, expected[i], found[out[i]]});
   return pairs;
+}
+
+double largest(const Tensor& t) {
+  double out = 0;
+  for (int64_t i = 0; i < t.size(); ++i)
+    if (const double v = std::abs(t.real(i)); std::isfinite(v)) out = std::max(out, v);
+  return out;
+}
+
+// What the optimised and compiled model computes against its meaning: plain loops in double, without any pass.
+Expected<Answer> against_meaning(const driver::Model& model, const Options& o) {
+  ISOMER_TRY(const driver::InputOptions options, input_options(o.run));
+  ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, options));
+  driver::ExecutorOptions naive = executor_options(o.run);
+  naive.native.naive = true;
+  naive.optimise = false;
+  naive.wide = naive.reference;
+  driver::ExecutorOptions fast = executor_options(o.run);
+  fast.reference = false;
+  ISOMER_TRY(const std::vector<Tensor> found, run(model.graph, inputs, fast));
+  ISOMER_TRY(const std::vector<Tensor> expected, run(model.graph, inputs, naive));
+  Answer a;
+  a.json = {{"equal", true}, {"tolerance", o.tolerance}, {"outputs", nlohmann::json::array()}};
+  a.text =
+      fmt::format("{:<24}{:<24}{:>14}{:>16}  {}\n", "output", "type", "max abs error", "of the largest", "verdict");
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Comparison c =
+        isomer::compare(found[i], expected[i], {.absolute = o.tolerance * largest(expected[i]), .relative = 0});
+    const std::string verdict = c.ok() ? "agrees" : c.to_string();
+    const std::string& name = model.graph.outputs()[i].name;
+    a.text += fmt::format("{:<24}{:<24}{:>14.3g}{:>16.3g}  {}\n", printable(name), found[i].type().to_string(),
+                          c.max_abs_error, c.error_of_largest, verdict);
+    a.json["outputs"].push_back({{"name", name},
+                                 {"type", found[i].type().to_string()},
+                                 {"equal", c.ok()},
+                                 {"max_abs_error", c.max_abs_error},
+                                 {"error_of_largest", c.error_of_largest},
+                                 {"mismatches", c.mismatches},
+                                 {"verdict", verdict}});
+    if (!c.ok()) a.exit_code = 1;
+  }
+  a.json["equal"] = a.exit_code == 0;
+  a.text += fmt::format("{} the reference, {}, within {:g} of the largest magnitude\n",
+                        a.exit_code == 0 ? "compiled code agrees with" : "compiled code DIFFERS from",
+                        naive.reference ? "the interpreter in double" : "plain loops in double", o.tolerance);
+  return a;
 }
 
 }  // namespace
@@ -110,17 +163,21 @@ Expected<std::vector<Pair>> against_model(const driver::Model& model, const Opti
 Action declare_compare(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("A", o->model.spec, "The model whose answer is expected")->required();
-  app.add_option("B", o->other, "The model to compare with it");
+  app.add_option("B", o->other, "The model to compare with it; without it and --data, A compiled against A's meaning");
   app.add_option("--data", o->data, "An ONNX test data set folder (input_N.pb, output_N.pb) to compare A with");
   declare_bindings(app, o->model);
   declare_run_options(app, o->run);
   app.add_option("--rtol", o->rtol, "Relative tolerance")->capture_default_str();
   app.add_option("--atol", o->atol, "Absolute tolerance")->capture_default_str();
+  app.add_option("--tolerance", o->tolerance, "With A alone: largest error, relative to the output's largest magnitude")
+      ->capture_default_str();
   return [o]() -> Expected<Answer> {
-    if (o->other.empty() == o->data.empty())
-      return Diagnostic("E-usage", "expected either a second model or --data FOLDER");
-    if (!(o->rtol >= 0) || !(o->atol >= 0)) return Diagnostic("E-usage", "expected tolerances of at least 0");
+    if (!o->other.empty() && !o->data.empty())
+      return Diagnostic("E-usage", "expected a second model or --data FOLDER, found both");
+    if (!(o->rtol >= 0) || !(o->atol >= 0) || !(o->tolerance >= 0))
+      return Diagnostic("E-usage", "expected tolerances of at least 0");
     ISOMER_TRY(const driver::Model model, load(o->model));
+    if (o->other.empty() && o->data.empty()) return against_meaning(model, *o);
     ISOMER_TRY(const std::vector<Pair> pairs, o->data.empty() ? against_model(model, *o) : against_data(model, *o));
     return report(pairs, *o);
   };

@@ -19,6 +19,7 @@ const std::vector<Command>& commands() {
        "  isomer run zoo:tiny\n"
        "  isomer run model.onnx --input x=image.npy --output-dir out\n"
        "  isomer run bert.onnx --dim batch=1 --dim sequence=16 --seed 7\n"
+       "  isomer run model.onnx --reference\n"
        "  isomer run model.so\n",
        declare_run},
       {"compile", "Compile a model into one library that runs without Isomer",
@@ -26,12 +27,18 @@ const std::vector<Command>& commands() {
        "  isomer compile zoo:resnet50 --target x86-64-v4,x86-64-v3 -o resnet50.so\n"
        "  isomer compile bert.onnx --dim batch=1 --dim sequence=128 --target aarch64 -o bert.so\n",
        declare_compile},
+      {"bench", "How fast is a model, and how exact?",
+       "  isomer bench zoo:resnet50\n"
+       "  isomer bench model.onnx --threads 1 --duration 10 --profile\n"
+       "  isomer bench bert.onnx --dim batch=1 --dim sequence=128 --json\n",
+       declare_bench},
       {"show", "Show what is in a model",
        "  isomer show model.onnx\n"
        "  isomer show zoo:resnet50 --json\n"
        "  isomer show model.onnx --text > model.iso\n",
        declare_show},
-      {"compare", "Are two models the same function? Does a model agree with a test data set?",
+      {"compare", "Are two models the same function? Does a model agree with its own meaning, or with a test data set?",
+       "  isomer compare model.onnx\n"
        "  isomer compare model.onnx optimised.onnx --rtol 1e-4\n"
        "  isomer compare model.onnx --data test_data_set_0\n",
        declare_compare},

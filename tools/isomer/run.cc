@@ -3,15 +3,15 @@
 #include <chrono>
 #include <filesystem>
 
+#include "driver/executor.h"
 #include "driver/inputs.h"
 #include "driver/model.h"
 #include "driver/module_file.h"
-#include "interp/interp.h"
 #include "isomer/command.h"
 #include "isomer/model_options.h"
+#include "isomer/node_list.h"
 #include "isomer/progress.h"
 #include "isomer/run_options.h"
-#include "ops/table.h"
 #include "tensor/npy.h"
 
 namespace isomer::tool {
@@ -60,6 +60,7 @@ struct Ran {
   std::vector<Tensor> outputs;
   double seconds = 0;
   bool random = false;  // some inputs were made up
+  nlohmann::ordered_json more = nlohmann::ordered_json::object();
 };
 
 Expected<void> write_outputs(const std::string& folder, const Ran& ran, Answer& a) {
@@ -81,6 +82,7 @@ Answer answer(const Ran& ran, uint64_t seed) {
   a.text = fmt::format("ran {} {} in {:.3f} s{}\n", printable(ran.source), ran.executor_text, ran.seconds,
                        ran.random ? fmt::format(" on random inputs (seed {})", seed) : "");
   a.json = {{"model", ran.source}, {"executor", ran.executor}, {"seed", seed}, {"outputs", nlohmann::json::array()}};
+  a.json.update(ran.more);
   for (size_t i = 0; i < ran.outputs.size(); ++i) {
     const Tensor& t = ran.outputs[i];
     const Digest d = digest(t);
@@ -98,21 +100,35 @@ Answer answer(const Ran& ran, uint64_t seed) {
   return a;
 }
 
-Expected<std::vector<Tensor>> run_shown(const driver::Model& model, const std::vector<Tensor>& inputs,
-                                        interp::Options options) {
-  Progress progress(model.source);
-  options.progress = [&](size_t done, size_t total) { progress.show(done, total); };
-  return interp::run(model.graph, ops::table(), inputs, options);
+// "compiled", and how much of the model is not.
+std::string how(const driver::ExecutorFacts& facts, size_t by_reference) {
+  if (facts.pieces == 0) return "by reference kernels alone";
+  std::string out =
+      fmt::format("compiled (in {:.2f} s, {} kernels)", facts.pass_seconds + facts.compile_seconds, facts.native.steps);
+  if (by_reference > 0) out += fmt::format(", {} nodes by reference kernels,", by_reference);
+  return out;
 }
 
-Expected<Ran> run_model(const ModelOptions& model_options, const RunOptions& options, const driver::InputOptions& in) {
+Expected<Ran> run_model(const ModelOptions& model_options, const RunOptions& run_options,
+                        const driver::InputOptions& in) {
   ISOMER_TRY(const driver::Model model, load(model_options));
   ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, in));
-  Ran ran{model.source, "reference", "in the reference interpreter", {}, {}, 0, in.files.size() < inputs.size()};
+  driver::ExecutorOptions options = executor_options(run_options);
+  Progress progress(model.source);
+  options.progress = [&](size_t done, size_t total) { progress.show(done, total); };
+  ISOMER_TRY(driver::Executor executor, driver::Executor::make(model.graph, options));
+  ISOMER_CHECK_OK(executor.prepare(inputs));
+  Ran ran{model.source, "reference", "in the reference interpreter", {}, {}, 0, in.files.size() < inputs.size(), {}};
   const auto start = std::chrono::steady_clock::now();
-  ISOMER_TRY(ran.outputs, run_shown(model, inputs, interp_options(options)));
+  ISOMER_TRY(ran.outputs, executor.run(inputs));
   ran.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const auto& output : model.graph.outputs()) ran.names.push_back(output.name);
+  if (options.reference) return ran;
+  const driver::ExecutorFacts facts = executor.facts();
+  const std::vector<driver::NodeReport> report = executor.report();
+  ran.executor = "compiled";
+  ran.executor_text = how(facts, report.size());
+  ran.more = {{"compile_seconds", facts.pass_seconds + facts.compile_seconds}, {"reference_nodes", node_list(report)}};
   return ran;
 }
 
@@ -131,7 +147,8 @@ Expected<Ran> run_module(const ModelOptions& model_options, int threads, const d
           {},
           {},
           0,
-          in.files.size() < inputs.size()};
+          in.files.size() < inputs.size(),
+          {}};
   const auto start = std::chrono::steady_clock::now();
   ISOMER_TRY(ran.outputs, run.run(inputs));
   ran.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

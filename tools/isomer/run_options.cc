@@ -11,8 +11,9 @@ void declare_run_options(CLI::App& app, RunOptions& o) {
       ->allow_extra_args(false);
   app.add_option("--seed", o.seed, "Seed of random inputs")->capture_default_str();
   app.add_option("--range", o.range, "Range of random inputs: LOW:HIGH (standard -1:1; integers 0 or 1)");
-  app.add_option("--threads", o.threads, "Threads (0: one per core)")->check(CLI::Range(0, 1024));
-  app.add_flag("--wide", o.wide, "Keep float32 values as doubles between operators");
+  app.add_option("--threads", o.threads, "Threads (0: one per core)")->check(CLI::Range(0, 256));
+  app.add_flag("--reference", o.reference, "Run in the reference interpreter instead of compiled code");
+  app.add_flag("--wide", o.wide, "Keep float32 values as doubles between operators (implies --reference)");
 }
 
 Expected<driver::InputOptions> input_options(const RunOptions& o) {
@@ -34,9 +35,10 @@ Expected<driver::InputOptions> input_options(const RunOptions& o) {
   return in;
 }
 
-interp::Options interp_options(const RunOptions& o) {
-  interp::Options out;
-  out.threads = o.threads;
+driver::ExecutorOptions executor_options(const RunOptions& o) {
+  driver::ExecutorOptions out;
+  out.native.threads = o.threads;
+  out.reference = o.reference || o.wide;
   out.wide = o.wide;
   return out;
 }

@@ -1,4 +1,4 @@
-// The options of commands that run models: where inputs come from and how the reference executor works.
+// The options of commands that run models: where inputs come from and what runs them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "driver/executor.h"
 #include "driver/inputs.h"
-#include "interp/interp.h"
 
 namespace isomer::tool {
 
@@ -17,10 +17,11 @@ struct RunOptions {
   uint64_t seed = 1;
   int threads = 0;
   bool wide = false;
+  bool reference = false;
 };
 
 void declare_run_options(CLI::App& app, RunOptions& options);
 Expected<driver::InputOptions> input_options(const RunOptions& options);
-interp::Options interp_options(const RunOptions& options);
+driver::ExecutorOptions executor_options(const RunOptions& options);
 
 }  // namespace isomer::tool

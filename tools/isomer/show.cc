@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "driver/executor.h"
 #include "driver/model.h"
 #include "driver/summary.h"
 #include "ir/text.h"
 #include "isomer/command.h"
 #include "isomer/model_options.h"
+#include "isomer/node_list.h"
 #include "isomer/units.h"
 
 namespace isomer::tool {
@@ -100,8 +102,13 @@ Action declare_show(CLI::App& app) {
       return a;
     }
     const driver::Summary s = driver::summarise(model.graph);
+    const std::vector<driver::NodeReport> report = driver::plan_report(model.graph);
     a.text = text(model, s);
+    a.text += report.empty() ? "compiled    all nodes\n"
+                             : fmt::format("compiled    all but {} nodes, which run by reference kernels\n{}",
+                                           report.size(), node_lines(report));
     a.json = data(model, s);
+    a.json["reference_nodes"] = node_list(report);
     return a;
   };
 }

@@ -1,0 +1,90 @@
+#include "driver/bench.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "driver/peak.h"
+#include "driver/piece.h"
+#include "driver/summary.h"
+#include "tensor/compare.h"
+
+namespace isomer::driver {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr size_t kLeastRuns = 5;
+
+uint64_t peak_memory() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+std::optional<double> arithmetic(const ir::Graph& graph, const std::vector<Tensor>& inputs) {
+  std::vector<Type> types;
+  for (const Tensor& t : inputs) types.push_back(t.type());
+  const auto sized = specialise(graph, types, {});
+  const auto macs = sized.ok() ? summarise(*sized).macs : std::nullopt;
+  return macs && *macs > 0 ? std::optional(2.0 * static_cast<double>(*macs)) : std::nullopt;
+}
+
+Expected<void> measure_errors(const ir::Graph& graph, const std::vector<Tensor>& inputs,
+                              const std::vector<Tensor>& found, const BenchOptions& options, BenchResult& out) {
+  ExecutorOptions naive = options.executor;
+  naive.native.naive = true;
+  naive.native.profile = false;
+  naive.optimise = false;
+  naive.reference = false;
+  const auto start = Clock::now();
+  ISOMER_TRY(Executor executor, Executor::make(graph, naive));
+  ISOMER_TRY(const std::vector<Tensor> expected, executor.run(inputs));
+  out.reference_seconds = since(start);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Comparison c = compare(found[i], expected[i]);
+    OutputError e{graph.outputs()[i].name, c.error_of_largest, !is_float(found[i].dtype())};
+    if (!c.comparable || c.special_mismatches > 0) e.of_largest = 1e30;
+    if (e.exact && c.elements > 0) e.of_largest = static_cast<double>(c.mismatches) / static_cast<double>(c.elements);
+    out.errors.push_back(std::move(e));
+  }
+  return {};
+}
+
+}  // namespace
+
+double BenchResult::quantile(double q) const {
+  if (latencies.empty()) return 0;
+  const auto last = static_cast<double>(latencies.size() - 1);
+  return latencies[static_cast<size_t>(q * last + 0.5)];
+}
+
+Expected<BenchResult> bench(const ir::Graph& graph, const std::vector<Tensor>& inputs, const BenchOptions& options) {
+  BenchResult out;
+  ISOMER_TRY(Executor executor, Executor::make(graph, options.executor));
+  ISOMER_CHECK_OK(executor.prepare(inputs));
+  auto start = Clock::now();
+  ISOMER_TRY(std::vector<Tensor> outputs, executor.run(inputs));
+  out.first_run_seconds = since(start);
+  const auto begin = Clock::now();
+  while (out.latencies.size() < kLeastRuns || since(begin) < options.seconds) {
+    start = Clock::now();
+    ISOMER_TRY(outputs, executor.run(inputs));
+    out.latencies.push_back(since(start));
+  }
+  std::sort(out.latencies.begin(), out.latencies.end());
+  out.peak_bytes = peak_memory();
+  out.facts = executor.facts();
+  out.pass_seconds = out.facts.pass_seconds;
+  out.compile_seconds = out.facts.compile_seconds;
+  out.report = executor.report();
+  out.steps = executor.times();
+  out.flops = arithmetic(graph, inputs);
+  out.peak_flops = measure_peak_flops(options.executor.native.threads);
+  if (options.check) ISOMER_CHECK_OK(measure_errors(graph, inputs, outputs, options, out));
+  return out;
+}
+
+}  // namespace isomer::driver

@@ -1,0 +1,126 @@
+#include "driver/native.h"
+
+#ifdef ISOMER_HAS_COMPILER
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "codegen/codegen.h"
+#include "compile/executable.h"
+#include "compile/stages.h"
+#include "ops/table.h"
+
+namespace isomer::driver {
+
+struct Native::Impl {
+  NativeOptions options;
+  std::shared_ptr<const compile::Executable> executable;
+  std::mutex mutex;
+  std::vector<compile::Runner> idle;
+};
+
+Native::Native(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Native::~Native() = default;
+
+namespace {
+
+// Values of a model that nobody could hold are refused before they are asked of the system.
+Expected<void> admit(const compile::Plan& plan) {
+  uint64_t total = plan.arena_bytes;
+  for (const compile::Port& p : plan.outputs) total += p.byte_size();
+  const auto memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  if (total > memory / 4 * 3)
+    return Diagnostic("E-too-large", fmt::format("the values of model {} take {} bytes, and this machine has {}",
+                                                 isomer::quoted(plan.model), total, memory));
+  return {};
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<Native>> Native::build(const ir::Graph& graph, const NativeOptions& options) {
+  compile::ExecutableOptions o;
+  ISOMER_TRY(o.lower.target, codegen::host_target());
+  if (options.naive) {
+    o.lower.fuse = o.lower.contract = false;
+    o.wide = true;
+  }
+  o.compile_threads = options.compile_threads;
+  o.dump_dir = options.dump;
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  ISOMER_TRY(impl->executable, compile::Executable::build(graph, ops::table(), o));
+  ISOMER_CHECK_OK(admit(impl->executable->plan()));
+  return std::shared_ptr<Native>(new Native(std::move(impl)));
+}
+
+Expected<std::vector<Tensor>> Native::run(const std::vector<Tensor>& inputs) {
+  std::optional<compile::Runner> runner;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->idle.empty()) {
+      runner.emplace(std::move(impl_->idle.back()));
+      impl_->idle.pop_back();
+    }
+  }
+  if (!runner) {
+    const uint32_t flags = (impl_->options.poison ? ISO_POISON : 0) | (impl_->options.profile ? ISO_PROFILE : 0);
+    ISOMER_TRY(compile::Runner made, compile::Runner::make(impl_->executable, impl_->options.threads, flags));
+    runner.emplace(std::move(made));
+  }
+  auto outputs = runner->run(inputs);
+  const std::lock_guard lock(impl_->mutex);
+  impl_->idle.push_back(*std::move(runner));
+  return outputs;
+}
+
+NativeFacts Native::facts() const {
+  const compile::Plan& plan = impl_->executable->plan();
+  return {plan.steps.size(),   impl_->executable->function_count(),
+          plan.arena_bytes,    impl_->executable->least_arena_bytes(),
+          plan.weight_bytes(), plan.scratch_bytes(),
+          plan.target.name};
+}
+
+std::vector<StepTime> Native::times() const {
+  if (!impl_->options.profile) return {};
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<StepTime> best;
+  for (const compile::Runner& runner : impl_->idle) {
+    std::vector<StepTime> all;
+    for (const iso_profile& p : runner.profile())
+      all.push_back({p.name, p.origin, p.tasks, p.flops, p.bytes, p.runs, p.seconds, p.fastest});
+    if (best.empty() || (!all.empty() && all[0].runs > best[0].runs)) best = std::move(all);
+  }
+  return best;
+}
+
+Expected<void> can_compile(const ir::Graph& graph) {
+  ISOMER_TRY(const compile::StageGraph stages, compile::stages_of(graph, ops::table()));
+  return {};
+}
+
+}  // namespace isomer::driver
+
+#else
+
+namespace isomer::driver {
+
+struct Native::Impl {};
+Native::Native(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Native::~Native() = default;
+
+namespace {
+Diagnostic no_generator() { return {"E-no-compiler", "this Isomer was built without a code generator (ISOMER_LLVM)"}; }
+}  // namespace
+
+Expected<std::shared_ptr<Native>> Native::build(const ir::Graph&, const NativeOptions&) { return no_generator(); }
+Expected<std::vector<Tensor>> Native::run(const std::vector<Tensor>&) { return no_generator(); }
+NativeFacts Native::facts() const { return {}; }
+std::vector<StepTime> Native::times() const { return {}; }
+Expected<void> can_compile(const ir::Graph&) { return no_generator(); }
+
+}  // namespace isomer::driver
+
+#endif

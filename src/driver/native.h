@@ -1,0 +1,62 @@
+// Native: a graph compiled into this process, with as many contexts as run at the same time. Where Isomer is built without
+// a code generator nothing can be compiled, and the reason says so.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/expected.h"
+#include "ir/graph.h"
+#include "tensor/tensor.h"
+
+namespace isomer::driver {
+
+struct NativeOptions {
+  int threads = 0;          // of one run; 0: one per core
+  bool naive = false;       // every stage a kernel of its own, plain loops, floats in double: the compiled reference
+  bool poison = false;      // for tests: memory that no step has written yet is NaN
+  bool profile = false;     // measure every step
+  int compile_threads = 0;  // 0: one per core
+  std::string dump = {};    // folder for loops, LLVM's IR and assembly of every kernel
+};
+
+// What a compiled graph takes.
+struct NativeFacts {
+  size_t steps = 0, functions = 0;
+  uint64_t arena_bytes = 0, least_arena_bytes = 0, weight_bytes = 0, scratch_bytes = 0;
+  std::string target;
+};
+
+// One step: what it is, and what it took while it was measured.
+struct StepTime {
+  std::string kernel, origin;
+  int64_t tasks = 1;
+  double flops = 0, bytes = 0;
+  uint64_t runs = 0;
+  double seconds = 0, fastest = 0;
+};
+
+class Native {
+ public:
+  static Expected<std::shared_ptr<Native>> build(const ir::Graph& graph, const NativeOptions& options);
+  ~Native();
+  Native(const Native&) = delete;
+  Native& operator=(const Native&) = delete;
+
+  // May be called by any number of threads at the same time.
+  Expected<std::vector<Tensor>> run(const std::vector<Tensor>& inputs);
+  NativeFacts facts() const;
+  std::vector<StepTime> times() const;  // of the context that ran most; empty without `profile`
+
+ private:
+  struct Impl;
+  explicit Native(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Whether compiled code can take all of the graph; the diagnostic names the first node that it cannot take.
+Expected<void> can_compile(const ir::Graph& graph);
+
+}  // namespace isomer::driver

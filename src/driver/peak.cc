@@ -1,0 +1,75 @@
+#include "driver/peak.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace isomer::driver {
+namespace {
+
+constexpr int kChains = 12;  // enough of them to hide the latency of two units
+
+typedef float Vector4 __attribute__((vector_size(16)));
+typedef float Vector8 __attribute__((vector_size(32)));
+typedef float Vector16 __attribute__((vector_size(64)));
+
+// Independent chains of a = a * x + y; one number that depends on all of them.
+template <class Vector>
+[[gnu::always_inline]] inline float spin(int64_t rounds, float seed) {
+  Vector a[kChains];
+  for (int i = 0; i < kChains; ++i) a[i] = Vector{} + seed + static_cast<float>(i);
+  const Vector x = Vector{} + 0.999F, y = Vector{} + seed;
+  for (int64_t r = 0; r < rounds; ++r)
+    for (int i = 0; i < kChains; ++i) a[i] = a[i] * x + y;
+  float total = 0;
+  for (const Vector& v : a) total += v[0] + v[1];
+  return total;
+}
+
+struct Spinner {
+  float (*run)(int64_t rounds, float seed);
+  int lanes;
+};
+
+#if defined(__x86_64__)
+[[gnu::target("avx512f")]] float spin_512(int64_t rounds, float seed) { return spin<Vector16>(rounds, seed); }
+[[gnu::target("avx2,fma")]] float spin_256(int64_t rounds, float seed) { return spin<Vector8>(rounds, seed); }
+#endif
+float spin_128(int64_t rounds, float seed) { return spin<Vector4>(rounds, seed); }
+
+Spinner widest() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return {spin_512, 16};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {spin_256, 8};
+#endif
+  return {spin_128, 4};
+}
+
+}  // namespace
+
+double measure_peak_flops(int threads) {
+  if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const Spinner spinner = widest();
+  constexpr int64_t kRounds = 400000;
+  constexpr int kTries = 6;
+  std::vector<double> best(static_cast<size_t>(threads), 1e30);
+  std::vector<float> sink(static_cast<size_t>(threads));
+  const auto work = [&](size_t t) {
+    for (int i = 0; i < kTries; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      sink[t] += spinner.run(kRounds, static_cast<float>(i));
+      best[t] = std::min(best[t], std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+  };
+  std::vector<std::thread> others;
+  for (size_t t = 1; t < best.size(); ++t) others.emplace_back(work, t);
+  work(0);
+  for (std::thread& t : others) t.join();
+  double total = 0;
+  for (const double seconds : best) total += 2.0 * kRounds * kChains * spinner.lanes / seconds;
+  return sink[0] == 0.123F ? 0 : total;  // the sums must not be optimised away
+}
+
+}  // namespace isomer::driver

@@ -1,0 +1,165 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "driver/bench.h"
+#include "driver/inputs.h"
+#include "driver/model.h"
+#include "isomer/command.h"
+#include "isomer/model_options.h"
+#include "isomer/node_list.h"
+#include "isomer/run_options.h"
+#include "isomer/units.h"
+
+namespace isomer::tool {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  RunOptions run;
+  double duration = 3;
+  bool profile = false, no_check = false;
+  std::string dump;
+};
+
+std::string time(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.3f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
+}
+
+double largest_error(const driver::BenchResult& r) {
+  double out = 0;
+  for (const driver::OutputError& e : r.errors) out = std::max(out, e.of_largest);
+  return out;
+}
+
+std::string speed_lines(const driver::BenchResult& r) {
+  std::string out = fmt::format("latency      {:>12} {:>12} {:>12} {:>12}\n", "min", "median", "p90", "p99");
+  out += fmt::format("             {:>12} {:>12} {:>12} {:>12}   {} runs\n", time(r.quantile(0)), time(r.quantile(0.5)),
+                     time(r.quantile(0.9)), time(r.quantile(0.99)), r.latencies.size());
+  out += fmt::format("throughput   {:.2f} runs/s at the median\n", 1 / r.quantile(0.5));
+  if (r.flops) {
+    const double rate = *r.flops / r.quantile(0.5);
+    out +=
+        fmt::format("arithmetic   {:.1f} GFLOP/s at the median, {:.0f}% of the {:.1f} GFLOP/s measured as the peak\n",
+                    rate * 1e-9, 100 * rate / r.peak_flops, r.peak_flops * 1e-9);
+  } else {
+    out += "arithmetic   no multiply-accumulates that can be counted\n";
+  }
+  return out;
+}
+
+std::string text(const std::string& source, double load_seconds, const driver::BenchResult& r, const Options& o) {
+  std::string out = fmt::format("model        {}\n", printable(source));
+  out += fmt::format("time to      load {}, passes {}, compile {}, first run {}\n", time(load_seconds),
+                     time(r.pass_seconds), time(r.compile_seconds), time(r.first_run_seconds));
+  out += speed_lines(r);
+  const driver::NativeFacts& n = r.facts.native;
+  out += fmt::format("memory       process {}, weights {}, arena {} (at least {})\n",
+                     bytes(static_cast<int64_t>(r.peak_bytes)), bytes(static_cast<int64_t>(n.weight_bytes)),
+                     bytes(static_cast<int64_t>(n.arena_bytes)), bytes(static_cast<int64_t>(n.least_arena_bytes)));
+  out += fmt::format("kernels      {} steps of {} functions in {} pieces\n", n.steps, n.functions, r.facts.pieces);
+  if (o.no_check)
+    out += "accuracy     not checked\n";
+  else
+    out +=
+        fmt::format("accuracy     largest error {:.2g} of the largest magnitude, against plain loops in double ({})\n",
+                    largest_error(r), time(r.reference_seconds));
+  if (!r.report.empty())
+    out += fmt::format("reference    {} nodes are not compiled\n{}", r.report.size(), node_lines(r.report));
+  return out;
+}
+
+std::string profile_table(const driver::BenchResult& r) {
+  std::vector<driver::StepTime> steps = r.steps;
+  double total = 0;
+  for (const driver::StepTime& s : steps) total += s.seconds;
+  std::stable_sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  std::string out = fmt::format("\n{:<24}{:>7}{:>11}{:>11}{:>10}{:>9}{:>7}  {}\n", "kernel", "share", "mean", "fastest",
+                                "GFLOP/s", "GB/s", "tasks", "source nodes");
+  for (const driver::StepTime& s : steps) {
+    const double mean = s.runs ? s.seconds / static_cast<double>(s.runs) : 0;
+    const auto rate = [&](double n) { return mean > 0 && n > 0 ? fmt::format("{:.1f}", n / mean * 1e-9) : "-"; };
+    out += fmt::format("{:<24}{:>6.1f}%{:>11}{:>11}{:>10}{:>9}{:>7}  {}\n", printable(s.kernel, 23),
+                       total > 0 ? 100 * s.seconds / total : 0, time(mean), time(s.fastest), rate(s.flops),
+                       rate(s.bytes), s.tasks, printable(s.origin, 60));
+  }
+  return out;
+}
+
+nlohmann::ordered_json data(const std::string& source, double load_seconds, const driver::BenchResult& r,
+                            const Options& o) {
+  nlohmann::ordered_json j{{"model", source}, {"threads", o.run.threads}, {"seed", o.run.seed}};
+  j["seconds"] = {{"load", load_seconds},
+                  {"passes", r.pass_seconds},
+                  {"compile", r.compile_seconds},
+                  {"first_run", r.first_run_seconds}};
+  j["latency"] = {{"min", r.quantile(0)},
+                  {"median", r.quantile(0.5)},
+                  {"p90", r.quantile(0.9)},
+                  {"p99", r.quantile(0.99)},
+                  {"runs", r.latencies.size()}};
+  j["throughput"] = 1 / r.quantile(0.5);
+  j["flops"] = r.flops ? nlohmann::ordered_json(*r.flops) : nlohmann::ordered_json();
+  j["flops_per_second"] = r.flops ? nlohmann::ordered_json(*r.flops / r.quantile(0.5)) : nlohmann::ordered_json();
+  j["peak_flops_per_second"] = r.peak_flops;
+  j["memory"] = {{"process", r.peak_bytes},
+                 {"weights", r.facts.native.weight_bytes},
+                 {"arena", r.facts.native.arena_bytes},
+                 {"least_arena", r.facts.native.least_arena_bytes}};
+  j["steps"] = r.facts.native.steps;
+  j["functions"] = r.facts.native.functions;
+  j["pieces"] = r.facts.pieces;
+  j["accuracy"] = nlohmann::json::array();
+  for (const driver::OutputError& e : r.errors)
+    j["accuracy"].push_back({{"output", e.name}, {"exact", e.exact}, {"error_of_largest", e.of_largest}});
+  j["reference_nodes"] = node_list(r.report);
+  if (!o.profile) return j;
+  j["profile"] = nlohmann::json::array();
+  for (const driver::StepTime& s : r.steps)
+    j["profile"].push_back({{"kernel", s.kernel},
+                            {"nodes", s.origin},
+                            {"tasks", s.tasks},
+                            {"flops", s.flops},
+                            {"bytes", s.bytes},
+                            {"runs", s.runs},
+                            {"seconds", s.seconds},
+                            {"fastest", s.fastest}});
+  return j;
+}
+
+}  // namespace
+
+Action declare_bench(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  declare_model(app, o->model);
+  declare_run_options(app, o->run);
+  app.add_option("--duration", o->duration, "Seconds of timed runs")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 3600.0));
+  app.add_flag("--profile", o->profile, "Time, GFLOP/s and source nodes of every kernel");
+  app.add_flag("--no-check", o->no_check, "Do not compare the results with the reference");
+  app.add_option("--dump", o->dump, "Write loops, LLVM's IR and assembly of every kernel into this folder");
+  return [o]() -> Expected<Answer> {
+    const auto start = std::chrono::steady_clock::now();
+    ISOMER_TRY(const driver::Model model, load(o->model));
+    const double load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    ISOMER_TRY(const driver::InputOptions in, input_options(o->run));
+    ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, in));
+    driver::BenchOptions options;
+    options.executor = executor_options(o->run);
+    options.executor.native.profile = o->profile;
+    options.executor.native.dump = o->dump;
+    options.seconds = o->duration;
+    options.check = !o->no_check;
+    ISOMER_TRY(const driver::BenchResult result, driver::bench(model.graph, inputs, options));
+    Answer a;
+    a.text = text(model.source, load_seconds, result, *o);
+    if (o->profile) a.text += profile_table(result);
+    a.json = data(model.source, load_seconds, result, *o);
+    return a;
+  };
+}
+
+}  // namespace isomer::tool

@@ -1,0 +1,16 @@
+// Nodes that do not run compiled, as text and as data: grouped by operator and reason, so that a hundred alike are one line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "driver/executor.h"
+
+namespace isomer::tool {
+
+nlohmann::ordered_json node_list(const std::vector<driver::NodeReport>& report);
+std::string node_lines(const std::vector<driver::NodeReport>& report);
+
+}  // namespace isomer::tool
