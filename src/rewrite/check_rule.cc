@@ -58,6 +58,19 @@ Expected<void> check_used(const Rule& rule) {
     if (!types[i])
       return problem("E-rule-unbound", fmt::format("no input has type variable {}", isomer::quoted(rule.types[i].name)),
                      rule.where);
+  std::vector<bool> numbers(rule.attributes.size(), false);
+  for (const Call& c : rule.lhs.calls) {
+    for (const Operand& o : c.inputs)
+      if (o.kind == Operand::Kind::Real) numbers[o.id] = true;
+    for (const auto& [name, term] : c.attrs)
+      if (const auto* r = std::get_if<AttrRef>(&term)) numbers[r->variable] = true;
+  }
+  for (size_t i = 0; i < numbers.size(); ++i)
+    if (!numbers[i])
+      return problem(
+          "E-rule-unbound",
+          fmt::format("the pattern does not use ?{}, so no match can give it a value", rule.attributes[i].name),
+          rule.where);
   for (const AttrVariable& a : rule.attributes)
     if (a.kind != ir::AttrKind::Real && a.domain.empty())
       return problem("E-rule-attribute",

@@ -151,6 +151,21 @@ bool MatchState::check_numbers(const AttrTest& test, const SizeList& wanted, std
   });
 }
 
+bool MatchState::bind_attribute(uint32_t variable, ir::AttrValue value, const std::string& what) {
+  if (attribute_bound_[variable])
+    return ir::equal(*attributes_[variable], value) || decline([&] {
+             return fmt::format("?{} would be two values, one of them {}", rule_.attributes[variable].name, what);
+           });
+  const auto& domain = rule_.attributes[variable].domain;
+  const bool allowed = domain.empty() || std::any_of(domain.begin(), domain.end(),
+                                                     [&](const ir::AttrValue& d) { return ir::equal(d, value); });
+  if (!allowed) return decline([&] { return fmt::format("{} has a value that the rule does not list", what); });
+  attributes_[variable] = std::move(value);
+  attribute_bound_[variable] = true;
+  trail_.emplace_back(Kind::Attribute, variable);
+  return true;
+}
+
 int64_t MatchState::from_front(uint32_t node, const AttrTest& test, int64_t axis) const {
   const ir::Node& n = graph_.node(node);
   if (!test.axis || axis >= 0 || n.inputs.empty() || n.inputs[0].is_none()) return axis;
@@ -174,21 +189,8 @@ bool MatchState::check_attr(uint32_t id, const AttrTest& test) {
                                         : decline([&] { return fmt::format("attribute {} is not given", test.name); });
   }
   if (const auto* r = std::get_if<AttrRef>(test.term)) {
-    std::optional<ir::AttrValue> value = found ? std::optional(*found) : std::nullopt;
-    if (attribute_bound_[r->variable]) {
-      const auto& bound = attributes_[r->variable];
-      return (bound && value && ir::equal(*bound, *value)) ||
-             decline([&] { return fmt::format("attribute {} differs from that of another call", test.name); });
-    }
-    const auto& domain = rule_.attributes[r->variable].domain;
-    const bool allowed = value && (domain.empty() || std::any_of(domain.begin(), domain.end(),
-                                                                 [&](const auto& d) { return ir::equal(d, *value); }));
-    if (!allowed)
-      return decline([&] { return fmt::format("attribute {} has a value that the rule does not list", test.name); });
-    attributes_[r->variable] = std::move(value);
-    attribute_bound_[r->variable] = true;
-    trail_.emplace_back(Kind::Attribute, r->variable);
-    return true;
+    if (!found) return decline([&] { return fmt::format("attribute {} is not given", test.name); });
+    return bind_attribute(r->variable, *found, test.name);
   }
   if (!found) return decline([&] { return fmt::format("attribute {} is not given", test.name); });
   if (const auto* size = std::get_if<Size>(test.term)) {
@@ -220,9 +222,13 @@ bool MatchState::bind_operands(uint32_t call, bool swapped) {
 
 bool MatchState::bind_number(const Operand& pattern, ir::Value value) {
   const Tensor* t = graph_.contents(value);
-  if (!t) return decline([&] { return fmt::format("an operand is no constant, the rule wants {}", pattern.number); });
-  if (t->size() != 1 || t->rank() != 0)
-    return decline([&] { return fmt::format("an operand is no scalar, the rule wants {}", pattern.number); });
+  if (!t || t->rank() != 0)
+    return decline([&] {
+      const std::string wanted = pattern.kind == Operand::Kind::Number ? fmt::format("{}", pattern.number)
+                                                                       : "?" + rule_.attributes[pattern.id].name;
+      return fmt::format("an operand is no scalar constant, the rule wants {}", wanted);
+    });
+  if (pattern.kind == Operand::Kind::Real) return bind_attribute(pattern.id, t->real(0), "an operand");
   if (Tensor::scalar(t->dtype(), pattern.number).real(0) != t->real(0))
     return decline([&] { return fmt::format("an operand is {}, the rule wants {}", t->real(0), pattern.number); });
   return true;
@@ -234,8 +240,8 @@ bool MatchState::bind_operand(const Call& call, const Operand& pattern, ir::Valu
            decline([&] { return fmt::format("{} has an operand that the rule leaves out", call.op->name); });
   if (value.is_none()) return decline([&] { return fmt::format("{} lacks an operand", call.op->name); });
   switch (pattern.kind) {
-    case Operand::Kind::Absent:
-    case Operand::Kind::Real: return false;
+    case Operand::Kind::Absent: return false;
+    case Operand::Kind::Real:
     case Operand::Kind::Number: return bind_number(pattern, value);
     case Operand::Kind::Sizes: {
       const Tensor* t = graph_.contents(value);

@@ -29,6 +29,7 @@ class MatchState {
   bool bind_operands(uint32_t call, bool swapped);
   bool bind_operand(const Call& call, const Operand& pattern, ir::Value value);
   bool bind_number(const Operand& pattern, ir::Value value);
+  bool bind_attribute(uint32_t variable, ir::AttrValue value, const std::string& what);
   void undo(size_t mark);
 
   bool finish();

@@ -87,10 +87,27 @@ Expected<void> RuleParser::input_declaration() {
     for (const Input& i : rule_.inputs)
       if (i.name == t.text)
         return lex_.error("E-duplicate-name", fmt::format("input ?{} is declared twice", i.name), t.position);
+    for (const AttrVariable& a : rule_.attributes)
+      if (a.name == t.text)
+        return lex_.error("E-duplicate-name", fmt::format("?{} is a number and an input", a.name), t.position);
     declared.name = std::string(t.text);
     declared.where = lex_.place(t.position);
     rule_.inputs.push_back(declared);
   }
+  return {};
+}
+
+// real ?e: a number that the pattern finds as a scalar constant or a real attribute.
+Expected<void> RuleParser::real_declaration() {
+  do {
+    const Token t = lex_.peek();
+    if (t.kind != Token::Kind::Input) return lex_.expected("?name after 'real'");
+    lex_.next();
+    for (const AttrVariable& a : rule_.attributes)
+      if (a.name == t.text)
+        return lex_.error("E-duplicate-name", fmt::format("?{} is declared twice", t.text), t.position);
+    rule_.attributes.push_back({std::string(t.text), ir::AttrKind::Real, {}});
+  } while (lex_.eat(","));
   return {};
 }
 
@@ -114,6 +131,8 @@ Expected<void> RuleParser::declarations() {
   while (true) {
     if (lex_.eat_word("type")) {
       ISOMER_CHECK_OK(type_declaration());
+    } else if (lex_.eat_word("real")) {
+      ISOMER_CHECK_OK(real_declaration());
     } else if (lex_.eat_word("let")) {
       ISOMER_CHECK_OK(attribute_set());
     } else if (lex_.peek().kind == Token::Kind::Input) {

@@ -100,7 +100,7 @@ Expected<Operand> RuleParser::named_operand(Side&) {
       o.kind = Operand::Kind::Input;
       return o;
     }
-  for (o.id = 0; !pattern_ && o.id < rule_.attributes.size(); ++o.id)
+  for (o.id = 0; o.id < rule_.attributes.size(); ++o.id)
     if (rule_.attributes[o.id].name == t.text && rule_.attributes[o.id].kind == ir::AttrKind::Real) {
       o.kind = Operand::Kind::Real;
       return o;

@@ -35,6 +35,7 @@ class RuleParser {
   Expected<void> type_declaration();
   Expected<void> input_declaration();
   Expected<void> attribute_set();
+  Expected<void> real_declaration();
   Expected<DTypeSet> type_set();
   Expected<ElementType> element_type();
 

@@ -66,6 +66,8 @@ class Printer {
     out_ = fmt::format("rule {} : {}\n", rule_.name, name(rule_.numeric));
     for (const TypeVariable& t : rule_.types)
       if (!(t.types == kFloats)) out_ += fmt::format("  type {} in {}\n", t.name, type_set(t.types));
+    for (uint32_t a = 0; a < rule_.attributes.size(); ++a)
+      if (is_operand(a)) out_ += fmt::format("  real ?{}\n", rule_.attributes[a].name);
     for (const Input& i : rule_.inputs)
       out_ += fmt::format("  ?{} : {}[{}]\n", i.name, type(i.type), to_string(i.shape, names_));
     side(rule_.lhs);
@@ -78,6 +80,14 @@ class Printer {
   }
 
  private:
+  // Whether the pattern has the number as an operand, so that it needs a declaration.
+  bool is_operand(uint32_t attribute) const {
+    for (const Call& c : rule_.lhs.calls)
+      for (const Operand& o : c.inputs)
+        if (o.kind == Operand::Kind::Real && o.id == attribute) return true;
+    return false;
+  }
+
   static std::string type_set(DTypeSet set) {
     for (const auto& [word, types] : {std::pair{"int", kInts}, {"number", kNumbers}, {"any", kAllTypes}})
       if (set == types) return word;

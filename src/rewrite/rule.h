@@ -67,7 +67,7 @@ struct Input {
   Location where = {};
 };
 
-// ?name inside braces. Real attributes may be any number; all other kinds need a domain (`?p in {..}`).
+// ?name inside braces, or a number declared with "real ?name". Real ones may be any number; all other kinds need a domain (`?p in {..}`).
 struct AttrVariable {
   std::string name;
   ir::AttrKind kind = ir::AttrKind::Real;
@@ -97,7 +97,7 @@ struct Operand {
     Input,   // ?x: Rule::inputs[id]
     Result,  // result `index` of calls[id] of the same side
     Number,  // a scalar constant of the type the operator's record gives it
-    Real,    // a real attribute, attributes[id], as such a scalar
+    Real,    // attributes[id], a real number, as such a scalar; in a pattern the scalar constant gives it its value
     Sizes,   // [A, B*2]: an i64 vector
   };
   Kind kind = Kind::Absent;

@@ -41,6 +41,8 @@ Action declare_completion(CLI::App& app);
 Action declare_convert(CLI::App& app);
 Action declare_ops(CLI::App& app);
 Action declare_passes(CLI::App& app);
+Action declare_rewrite(CLI::App& app);
+Action declare_rules(CLI::App& app);
 Action declare_run(CLI::App& app);
 Action declare_show(CLI::App& app);
 Action declare_zoo(CLI::App& app);

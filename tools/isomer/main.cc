@@ -62,6 +62,16 @@ const std::vector<Command>& commands() {
        "  isomer passes run model.onnx --passes fold_constants,dead_code -o smaller.onnx\n"
        "  isomer passes run model.onnx --bisect\n",
        declare_passes},
+      {"rules", "List the proved graph rewrites, or show one",
+       "  isomer rules list\n"
+       "  isomer rules list --family conv --json\n"
+       "  isomer rules show merge-convs\n",
+       declare_rules},
+      {"rewrite", "Apply rules to a model by hand",
+       "  isomer rewrite zoo:inception_v3 --rule merge-convs-with-relu -o merged.onnx\n"
+       "  isomer rewrite model.onnx --rule pad-into-conv --at conv1 -o out.iso\n"
+       "  isomer rewrite model.onnx --rule batch-norm-into-conv --explain\n",
+       declare_rewrite},
       {"completion", "Print a completion script for bash, zsh or fish", "  source <(isomer completion bash)\n",
        declare_completion},
   };
