@@ -72,6 +72,7 @@ function(isomer_benchmarks folder)
     get_filename_component(name ${source} NAME_WE)
     add_executable(bench_${name} ${source})
     target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_compile_definitions(bench_${name} PRIVATE ISOMER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     target_link_libraries(bench_${name} PRIVATE isomer_warnings ${modules} benchmark::benchmark_main)
     set_target_properties(bench_${name} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench OUTPUT_NAME ${name})
