@@ -1,6 +1,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -81,18 +82,68 @@ void Emitter::tile(const StmtNode& n, bool fresh) {
     return;
   }
   const DType dtype = n.intrinsic->meaning.stages[0].dtype;
-  for (const loop::TileOperand& o : n.operands)
-    if (places_[static_cast<size_t>(o.buffer)].dtype != dtype) {
-      fail("an operand of the tile " + n.intrinsic->name + " has another element type");
-      return;
-    }
-  if (n.operands[1].strides[1] != 1 || n.operands[2].strides[1] != 1) {
-    fail("the columns of the tile " + n.intrinsic->name + " are not contiguous");
-    return;
-  }
+  bool fits = n.operands[1].strides[1] == 1 && n.operands[2].strides[1] == 1;
+  fits = fits && (dtype == DType::F32 || dtype == DType::F64 || is_int(dtype));
+  for (const loop::TileOperand& o : n.operands) fits = fits && places_[static_cast<size_t>(o.buffer)].dtype == dtype;
   memo_.emplace_back();
-  tile_calls(n, {dtype, fresh, {}, nullptr});
+  if (fits) {
+    tile_calls(n, {dtype, fresh, {}, nullptr});
+  } else {
+    tile_loops(n, fresh);
+  }
   memo_.pop_back();
+}
+
+void Emitter::repeat(llvm::Value* count, const std::function<void(llvm::Value*)>& body) {
+  llvm::Function* f = b_.GetInsertBlock()->getParent();
+  auto* inside = llvm::BasicBlock::Create(b_.getContext(), "repeat", f);
+  auto* done = llvm::BasicBlock::Create(b_.getContext(), "done", f);
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  b_.CreateCondBr(b_.CreateICmpSGT(count, b_.getInt64(0)), inside, done);
+  b_.SetInsertPoint(inside);
+  llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+  i->addIncoming(b_.getInt64(0), before);
+  body(i);
+  llvm::Value* next = b_.CreateAdd(i, b_.getInt64(1), "", true, true);
+  i->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, count), inside, done);
+  b_.SetInsertPoint(done);
+}
+
+// What the intrinsic means, element by element: for operands that lie otherwise than its code wants them.
+void Emitter::tile_loops(const StmtNode& n, bool fresh) {
+  llvm::Value* origin[3];
+  llvm::Value* extent[3];
+  for (size_t i = 0; i < 3; ++i) origin[i] = address(n.operands[i].buffer, n.operands[i].indices).offset.v;
+  for (size_t i = 0; i < 3; ++i) extent[i] = value(n.extents[i]).v;
+  const DType dtype = n.intrinsic->meaning.stages[0].dtype;
+  llvm::AllocaInst* sum = local(numbers_.computed(dtype), "sum");
+  auto offset = [&](size_t operand, std::array<llvm::Value*, 3> at) {
+    llvm::Value* r = origin[operand];
+    for (size_t a = 0; a < 3; ++a)
+      r = b_.CreateAdd(r, b_.CreateMul(at[a], b_.getInt64(static_cast<uint64_t>(n.operands[operand].strides[a]))));
+    return r;
+  };
+  auto place = [&](size_t operand) -> const Place& { return places_[static_cast<size_t>(n.operands[operand].buffer)]; };
+  auto get = [&](size_t operand, std::array<llvm::Value*, 3> at) {
+    const Lanes v = load(place(operand), {{offset(operand, at), false, 0}, nullptr, true});
+    return numbers_.load_form(b_, place(operand).dtype, v.v);
+  };
+  repeat(extent[0], [&](llvm::Value* i) {
+    repeat(extent[1], [&](llvm::Value* j) {
+      llvm::Value* none = b_.getInt64(0);
+      b_.CreateStore(fresh ? llvm::Constant::getNullValue(sum->getAllocatedType()) : get(2, {i, j, none}), sum);
+      repeat(extent[2], [&](llvm::Value* k) {
+        llvm::Value* product = arith_.binary(te::BinaryOp::Mul, dtype, get(0, {i, j, k}), get(1, {i, j, k}));
+        llvm::Value* old = b_.CreateLoad(sum->getAllocatedType(), sum);
+        b_.CreateStore(arith_.binary(te::BinaryOp::Add, dtype, old, product), sum);
+      });
+      llvm::Value* total = b_.CreateLoad(sum->getAllocatedType(), sum);
+      const llvm::Align align(size_of(place(2).dtype));
+      llvm::Value* pointer = element(place(2), offset(2, {i, j, none}));
+      b_.CreateAlignedStore(numbers_.store_form(b_, place(2).dtype, total), pointer, align);
+    });
+  });
 }
 
 // One call for each size that can occur, chosen by what the extents are at run time.

@@ -135,6 +135,8 @@ class Emitter {
   };
   void tile_calls(const loop::StmtNode& n, TileCall call);
   void tile_body(const loop::StmtNode& n, const TileCall& call, int64_t rows, int64_t columns);
+  void tile_loops(const loop::StmtNode& n, bool fresh);
+  void repeat(llvm::Value* count, const std::function<void(llvm::Value*)>& body);
   static bool clears(const loop::StmtNode& loop, const loop::StmtNode& tile);
   std::set<int64_t> values_of(const te::Expr& e, int64_t most);
 

@@ -17,7 +17,10 @@ class OuterProduct {
  public:
   OuterProduct(llvm::Module& module, const loop::Target& target, const TileShape& shape)
       : module_(module), s_(shape), b_(module.getContext()), lane_splats_(target.arch == loop::Arch::AArch64) {
-    scalar_ = s_.dtype == DType::F64 ? b_.getDoubleTy() : b_.getFloatTy();
+    scalar_ = s_.dtype == DType::F64 ? b_.getDoubleTy()
+              : s_.dtype == DType::F32
+                  ? b_.getFloatTy()
+                  : static_cast<llvm::Type*>(b_.getIntNTy(static_cast<unsigned>(8 * size_of(s_.dtype))));
     vector_ = s_.lanes > 1 ? llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(s_.lanes)) : scalar_;
     group_ = static_cast<int>(16 / size_of(s_.dtype));
   }
@@ -84,7 +87,11 @@ class OuterProduct {
   }
   void multiply(int i, int j, llvm::Value* a, llvm::Value* b) {
     llvm::Value*& sum = sums_[at(i, j)];
-    sum = b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector_}, {a, b, sum});
+    if (is_float(s_.dtype)) {
+      sum = b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector_}, {a, b, sum});
+    } else {
+      sum = b_.CreateAdd(b_.CreateMul(a, b), sum);
+    }
   }
 
   // A column of A as few values as possible: whole vectors where rows are neighbours and lanes can be splatted for

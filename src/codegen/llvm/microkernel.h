@@ -16,7 +16,7 @@ class Module;
 namespace isomer::codegen {
 
 struct TileShape {
-  DType dtype = DType::F32;  // F32 or F64
+  DType dtype = DType::F32;  // F32, F64 or an integer type
   int rows = 1;
   int lanes = 1;
   int vectors = 1;                              // of `lanes` columns
