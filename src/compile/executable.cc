@@ -35,6 +35,7 @@ Diagnostic failure(const iso_error& error) { return {"E-run", error.message}; }
 Expected<std::shared_ptr<const Executable>> Executable::build(const ir::Graph& graph, const ir::OpTable& table,
                                                               const ExecutableOptions& options) {
   ISOMER_TRY(Lowered lowered, lower(graph, table, options.lower));
+  if (!options.dump_dir.empty()) ISOMER_CHECK_OK(dump_loops(lowered, options.dump_dir));
   codegen::Options code;
   code.wide = options.wide;
   code.threads = options.compile_threads;

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "compile/arena.h"
@@ -132,11 +133,13 @@ uint32_t Lowering::weight(const Argument& a) {
   for (const auto& [packing, index] : known)
     if (packing == a.packing) return index;
   const auto index = static_cast<uint32_t>(out_.plan.weights.size());
+  known.emplace_back(a.packing, index);
+  Weight& w = out_.plan.weights.emplace_back();
+  if (!options_.weights) return index;
   const Tensor& source = *g_.values[static_cast<size_t>(a.value)].constant;
   const auto tensor = std::make_shared<Tensor>(a.packing ? packed(source, *a.packing) : source);
-  out_.plan.weights.push_back(
-      {std::shared_ptr<const std::byte>(tensor, tensor->bytes()), static_cast<uint64_t>(tensor->byte_size()), false});
-  known.emplace_back(a.packing, index);
+  w.bytes = std::shared_ptr<const std::byte>(tensor, tensor->bytes());
+  w.size = tensor->byte_size();
   return index;
 }
 
@@ -208,6 +211,18 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
 }
 
 }  // namespace
+
+Expected<void> dump_loops(const Lowered& lowered, const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  for (const loop::Function& f : lowered.functions) {
+    const std::filesystem::path path = std::filesystem::path(folder) / (f.name + ".loops");
+    std::ofstream out(path);
+    out << "// " << fmt::format("{}", fmt::join(f.origin, ", ")) << '\n' << loop::print(f);
+    if (!out) return Diagnostic{"E-file", fmt::format("{} cannot be written", isomer::quoted(path.string()))};
+  }
+  return {};
+}
 
 Expected<Lowered> lower(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options) {
   ISOMER_TRY(StageGraph stages, stages_of(graph, table));

@@ -17,6 +17,7 @@ struct LowerOptions {
   loop::Target target;
   bool fuse = true;      // off: every stage is a kernel of its own, in row-major order: the naive reference
   bool contract = true;  // off: contractions are plain loops
+  bool weights = true;   // off: the plan's weights have no bytes, for those who ask for sizes alone
 };
 
 struct Lowered {
@@ -24,6 +25,9 @@ struct Lowered {
   std::vector<loop::Function> functions;  // distinct; a step names one of them
   uint64_t least_arena_bytes = 0;         // the most bytes that are alive at once: no plan can do with less
 };
+
+// Writes FUNCTION.loops for each function into the folder: the source nodes, then the text of the loops.
+Expected<void> dump_loops(const Lowered& lowered, const std::string& folder);
 
 Expected<Lowered> lower(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options);
 

@@ -52,6 +52,7 @@ Expected<CompileReport> compile_module(const ir::Graph& graph, const CompileOpti
     ISOMER_TRY(compile::Lowered lowered, compile::lower(prepared, ops::table(), lower));
     if (options.targets.size() > 1) rename(lowered, "v" + std::to_string(i) + "_");
     report.lower_seconds += watch.lap();
+    if (!options.dump_dir.empty()) ISOMER_CHECK_OK(compile::dump_loops(lowered, options.dump_dir));
     codegen::Options code;
     code.threads = options.threads;
     code.dump_dir = options.dump_dir;

@@ -15,7 +15,7 @@ struct CompileOptions {
       "host"};                         // "host", "x86-64-v3", ...; several: the first that a CPU can run is used
   std::string pipeline = "inference";  // of graph passes
   int threads = 0;                     // that compile; 0: one per CPU
-  std::string dump_dir;                // when not empty: each kernel's IR and assembly
+  std::string dump_dir;                // when not empty: each kernel's loops, IR and assembly
 };
 
 struct CompileReport {

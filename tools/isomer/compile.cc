@@ -22,7 +22,7 @@ Action declare_compile(CLI::App& app) {
       ->delimiter(',');
   app.add_option("--pipeline", o->compile.pipeline, "Graph passes that run first (isomer passes list)");
   app.add_option("--compile-threads", o->compile.threads, "Threads that compile; 0: one per CPU");
-  app.add_option("--dump", o->compile.dump_dir, "Write each kernel's IR and assembly into this folder");
+  app.add_option("--dump", o->compile.dump_dir, "Write each kernel's loops, IR and assembly into this folder");
   return [o]() -> Expected<Answer> {
     ISOMER_TRY(const driver::Model model, load(o->model));
     ISOMER_TRY(const driver::CompileReport report, driver::compile_module(model.graph, o->compile, o->out));
