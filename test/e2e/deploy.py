@@ -105,7 +105,7 @@ class Deploy(unittest.TestCase):
         if not shutil.which(FOREIGN['emulator'][0]):
             self.skipTest('no ' + FOREIGN['emulator'][0])
         main = self.build(FOREIGN['triple'] + '-gcc', 'foreign')
-        for model in ('zoo:tiny', 'zoo:squeezenet1_1,image=64'):
+        for model in ('zoo:tiny', 'zoo:squeezenet1_1'):
             module = self.module(model, FOREIGN['target'])
             run = command(*FOREIGN['emulator'], '-L', '/usr/' + FOREIGN['triple'], main, module, '2')
             self.expect_reference(model, run.stdout)
