@@ -1,30 +1,37 @@
 #include "compile/host_program.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <new>
 #include <utility>
 
 #include "runtime/cpu.h"
+#include "runtime/memory.h"
 
 namespace isomer::compile {
 
 namespace {
 
-struct AlignedDelete {
-  void operator()(std::byte* bytes) const { ::operator delete(bytes, std::align_val_t{ISO_ALIGNMENT}); }
-};
-using AlignedBytes = std::unique_ptr<std::byte, AlignedDelete>;
-
-AlignedBytes padded_copy(const Weight& weight) {
-  const size_t bytes = weight.size + ISO_SLACK;
-  AlignedBytes copy(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{ISO_ALIGNMENT}, std::nothrow)));
-  if (!copy) return copy;
-  if (weight.size) std::memcpy(copy.get(), weight.bytes.get(), weight.size);
-  std::memset(copy.get() + weight.size, 0, ISO_SLACK);
-  return copy;
+uint64_t padded_size(const Weight& weight) {
+  return (weight.size + ISO_SLACK + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT;
 }
+
+// Memory from the system, in large pages where it is large.
+class Mapped {
+ public:
+  Mapped() = default;
+  ~Mapped() { iso_unmap(memory_, size_); }
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+  std::byte* allocate(uint64_t size) {
+    size_ = size;
+    memory_ = iso_map(size);
+    return static_cast<std::byte*>(memory_);
+  }
+
+ private:
+  void* memory_ = nullptr;
+  uint64_t size_ = 0;
+};
 
 }  // namespace
 
@@ -36,7 +43,7 @@ struct HostProgram::Tables {
   std::deque<std::string> texts;
   std::deque<std::vector<iso_place>> places;
   std::deque<std::vector<iso_range>> ranges;
-  std::vector<AlignedBytes> copies;
+  Mapped copies;
   std::vector<const std::byte*> weights;
   iso_program program{};
 
@@ -61,14 +68,19 @@ iso_tensor tensor_of(const Port& port) {
 }  // namespace
 
 Expected<void> HostProgram::Tables::load_weights() {
-  for (const Weight& weight : plan.weights) {
+  uint64_t size = 0;
+  for (const Weight& weight : plan.weights) size += weight.padded ? 0 : padded_size(weight);
+  std::byte* next = size ? copies.allocate(size) : nullptr;
+  if (size && !next) return Diagnostic("E-memory", "There is no memory for the model's weights.");
+  for (Weight& weight : plan.weights) {
     if (weight.padded) {
       weights.push_back(weight.bytes.get());
       continue;
     }
-    copies.push_back(padded_copy(weight));
-    if (!copies.back()) return Diagnostic("E-memory", "There is no memory for the model's weights.");
-    weights.push_back(copies.back().get());
+    weights.push_back(next);
+    if (weight.size) std::memcpy(next, weight.bytes.get(), weight.size);
+    next += padded_size(weight);
+    weight.bytes.reset();  // the copy is the weight now
   }
   return {};
 }

@@ -17,7 +17,7 @@ class HostProgram {
   // The kernel of a symbol; nullptr where there is none.
   using Lookup = std::function<iso_kernel(std::string_view)>;
 
-  // Weights that are not padded are copied; the others stay where they are.
+  // Weights that are not padded are copied into large pages, and the plan lets go of them; the others stay where they are.
   static Expected<std::unique_ptr<HostProgram>> make(Plan plan, const Lookup& lookup);
   ~HostProgram();
   HostProgram(const HostProgram&) = delete;
