@@ -91,146 +91,183 @@ Decision movable(const Nest& nest, const Block& b) {
   return Decision::yes();
 }
 
-}  // namespace
+bool in_tile(const Item& target, const std::vector<const Loop*>& loops) {
+  bool found = false;
+  each_block(target, [&](const Block& x) {
+    if (!x.tile) return;
+    for (const auto& axis : x.tile->axes)
+      for (const Loop* l : loops) found |= std::find(axis.begin(), axis.end(), l->var) != axis.end();
+  });
+  return found;
+}
 
-Decision Schedule::compute_at(std::string_view block, std::string_view loop) {
-  const auto from = find_block(nest_, block);
-  const auto to = find_loop(nest_, loop);
+struct Move {
+  Path from, to;
+  const Item* target = nullptr;
+  const Block* block = nullptr;
+  std::vector<const Loop*> around;         // the target, and what stands around it
+  std::vector<std::vector<Access>> under;  // accesses under the target
+};
+
+Decision find_move(const Nest& nest, std::string_view block, std::string_view loop, Move& m) {
+  const auto from = find_block(nest, block);
+  const auto to = find_loop(nest, loop);
   if (!from) return Decision::no("there is no block of this name");
   if (!to) return Decision::no("there is no loop of this name");
   if (starts_with(*from, *to)) return Decision::no("the block stands under the loop already");
-  const Item& target = item_at(nest_, *to);
-  const Block& b = *item_at(nest_, *from).block;
-  if (const Decision d = movable(nest_, b); !d) return d;
-  if (blocked(target)) return Decision::no("the loop is a vector or unrolled");
+  m.from = *from;
+  m.to = *to;
+  m.target = &item_at(nest, *to);
+  m.block = &*item_at(nest, *from).block;
+  if (const Decision d = movable(nest, *m.block); !d) return d;
+  if (blocked(*m.target)) return Decision::no("the loop is a vector or unrolled");
+  m.around = loops_around(nest, *to);
+  m.under = accesses_of(nest, {m.target}, m.around);
+  m.around.push_back(&m.target->loop);
+  if (in_tile(*m.target, m.around)) return Decision::no("the loop is part of a tile");
+  return Decision::yes();
+}
 
-  std::vector<const Loop*> around = loops_around(nest_, *to);
-  const std::vector<std::vector<Access>> here = accesses_of(nest_, {&target}, around);
-  std::vector<const Item*> roots;
-  for (const Item& i : nest_.roots) roots.push_back(&i);
-  const auto reading = [&](const std::vector<std::vector<Access>>& all) {
-    const std::vector<Access>& list = all[static_cast<size_t>(b.buffer)];
-    return std::count_if(list.begin(), list.end(), [](const Access& a) { return !a.write; });
-  };
-  if (reading(here) == 0) return Decision::no("nothing under the loop reads what the block computes");
-  if (reading(here) != reading(accesses_of(nest_, roots)))
-    return Decision::no("a consumer outside of the loop needs what the block computes");
-  bool tiled = false;
-  each_block(target, [&](const Block& x) { tiled |= x.tile && x.tile->root == target.loop.var; });
-  around.push_back(&target.loop);
-  for (const Loop* l : around)
-    each_block(target, [&](const Block& x) {
-      if (!x.tile) return;
-      for (const auto& axis : x.tile->axes) tiled |= std::find(axis.begin(), axis.end(), l->var) != axis.end();
-    });
-  if (tiled) return Decision::no("the loop is part of a tile");
+std::vector<const Access*> reading(const std::vector<std::vector<Access>>& all, int buffer) {
+  std::vector<const Access*> out;
+  for (const Access& a : all[static_cast<size_t>(buffer)])
+    if (!a.write) out.push_back(&a);
+  return out;
+}
 
-  std::vector<const Access*> needs;
-  for (const Access& a : here[static_cast<size_t>(b.buffer)])
-    if (!a.write) needs.push_back(&a);
-  const std::vector<int64_t>& dims = nest_.buffers[static_cast<size_t>(b.buffer)].dims;
-  const Sides region = region_of(needs, around.size(), dims);
-  if (b.buffer < nest_.argument_count() && !tiles(region, around, dims))
-    return Decision::no("the block's buffer is an output, and iterations of the loop do not divide it evenly");
+Sides whole_space(const Block& b) {
   Sides sides(b.iters.size());
   for (size_t k = 0; k < sides.size(); ++k) sides[k].extent = b.iters[k].axis.extent.value();
+  return sides;
+}
+
+// The iterations of the block that its readers under the loop need.
+Decision needed(const Nest& nest, const Move& m, Sides& sides) {
+  const Block& b = *m.block;
+  std::vector<const Item*> roots;
+  for (const Item& i : nest.roots) roots.push_back(&i);
+  const std::vector<const Access*> needs = reading(m.under, b.buffer);
+  if (needs.empty()) return Decision::no("nothing under the loop reads what the block computes");
+  if (needs.size() != reading(accesses_of(nest, roots), b.buffer).size())
+    return Decision::no("a consumer outside of the loop needs what the block computes");
+  const std::vector<int64_t>& dims = nest.buffers[static_cast<size_t>(b.buffer)].dims;
+  const Sides region = region_of(needs, m.around.size(), dims);
+  if (b.buffer < nest.argument_count() && !tiles(region, m.around, dims))
+    return Decision::no("the block's buffer is an output, and iterations of the loop do not divide it evenly");
+  sides = whole_space(b);
   for (size_t d = 0; d < dims.size(); ++d) {
     const auto k = plain_iter(b, b.indices[d]);
     if (!k) return Decision::no("the block's buffer has a layout of its own; move before transforming it");
     sides[*k] = region[d];
   }
+  return Decision::yes();
+}
+
+// The iterations of the block whose operands an iteration of the loop completes.
+class Completed {
+ public:
+  Completed(const Nest& nest, const Move& m)
+      : nest_(nest), m_(m), sides_(whole_space(*m.block)), known_(sides_.size()) {}
+
+  Decision run(Sides& sides) {
+    const auto look = [&](const te::Node& read) {
+      if (answer_) answer_ = part(read);
+    };
+    each_read(m_.block->value, look);
+    each_read(m_.block->where, look);
+    if (!answer_) return answer_;
+    if (!any_) return Decision::no("the block reads nothing that is computed under the loop");
+    Sides spatial;
+    std::vector<int64_t> extents;
+    for (size_t k = 0; k < sides_.size(); ++k) {
+      if (m_.block->iters[k].reduce) continue;
+      spatial.push_back(sides_[k]);
+      extents.push_back(m_.block->iters[k].axis.extent.value());
+    }
+    if (!tiles(spatial, m_.around, extents))
+      return Decision::no("iterations of the loop do not divide the block's elements evenly");
+    sides = sides_;
+    return Decision::yes();
+  }
+
+ private:
+  Decision part(const te::Node& read) {
+    std::vector<const Access*> made;
+    for (const Access& a : m_.under[static_cast<size_t>(read.tensor)]) {
+      if (!a.write) continue;
+      made.push_back(&a);
+      const std::vector<int> r = reduce_loops(*a.block);
+      for (const Loop* l : m_.around)
+        if (std::find(r.begin(), r.end(), l->var) != r.end())
+          return Decision::no("a reduction that the block reads is not complete after an iteration of the loop");
+    }
+    if (made.empty()) return Decision::yes();
+    any_ = true;
+    const Block& b = *m_.block;
+    const std::vector<int64_t>& dims = nest_.buffers[static_cast<size_t>(read.tensor)].dims;
+    const Sides region = region_of(made, m_.around.size(), dims);
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (region[d].base.terms.empty() && region[d].extent == dims[d]) continue;
+      const auto k = plain_iter(b, read.args[d]);
+      if (!k) return Decision::no("the block reads other elements than the loop completes");
+      if (known_[*k] && (sides_[*k].extent != region[d].extent || !same(sides_[*k].base, region[d].base)))
+        return Decision::no("two parts of what the block reads are completed in different pieces");
+      if (b.iters[*k].reduce) return Decision::no("the block reduces over elements that other iterations complete");
+      known_[*k] = true;
+      sides_[*k] = region[d];
+    }
+    return Decision::yes();
+  }
+
+  const Nest& nest_;
+  const Move& m_;
+  Sides sides_;
+  std::vector<bool> known_;
+  Decision answer_ = Decision::yes();
+  bool any_ = false;
+};
+
+}  // namespace
+
+Decision Schedule::compute_at(std::string_view block, std::string_view loop) {
+  Move m;
+  Sides sides;
+  if (const Decision d = find_move(nest_, block, loop, m); !d) return d;
+  if (const Decision d = needed(nest_, m, sides); !d) return d;
   Nest next = nest_;
-  Block moved = *item_at(next, *from).block;
-  Item item = in_loops(next, std::move(moved), sides, around);
+  Item item = in_loops(next, *m.block, sides, m.around);
+  taken_out(next, m.from);
+  const auto to = find_loop(next, loop);  // the path may have shifted
+  if (!to) return Decision::no("the loop is gone with the block");
   std::vector<Item>& body = item_at(next, *to).body;
-  size_t at = 0;
   const auto reads_it = [&](const Item& i) {
     bool found = false;
-    each_block(i, [&](const Block& x) { found |= reads(x, b.buffer); });
+    each_block(i, [&](const Block& x) { found |= reads(x, m.block->buffer); });
     return found;
   };
-  while (at < body.size() && !reads_it(body[at])) ++at;
-  // The old place goes first: it stands in front of the loop, so the path to the loop may shift.
-  const std::string loop_name = target.loop.name;
-  taken_out(next, *from);
-  const auto shifted = find_loop(next, loop_name);
-  if (!shifted) return Decision::no("the loop is gone with the block");
-  std::vector<Item>& place = item_at(next, *shifted).body;
-  place.insert(place.begin() + static_cast<std::ptrdiff_t>(at), std::move(item));
+  body.insert(std::find_if(body.begin(), body.end(), reads_it), std::move(item));
   return done(std::move(next), fmt::format("compute_at {} {}", block, loop));
 }
 
 Decision Schedule::reverse_compute_at(std::string_view block, std::string_view loop) {
-  const auto from = find_block(nest_, block);
-  const auto to = find_loop(nest_, loop);
-  if (!from) return Decision::no("there is no block of this name");
-  if (!to) return Decision::no("there is no loop of this name");
-  if (starts_with(*from, *to)) return Decision::no("the block stands under the loop already");
-  const Item& target = item_at(nest_, *to);
-  const Block& b = *item_at(nest_, *from).block;
-  if (const Decision d = movable(nest_, b); !d) return d;
-  if (blocked(target)) return Decision::no("the loop is a vector or unrolled");
-  if (*from < *to) return Decision::no("the block stands in front of the loop");
-
-  std::vector<const Loop*> around = loops_around(nest_, *to);
-  const std::vector<std::vector<Access>> here = accesses_of(nest_, {&target}, around);
-  around.push_back(&target.loop);
-  std::vector<Side> sides(b.iters.size());
-  std::vector<bool> known(b.iters.size());
-  for (size_t k = 0; k < sides.size(); ++k) sides[k].extent = b.iters[k].axis.extent.value();
-  Decision answer = Decision::yes();
-  bool any = false;
-  const auto look = [&](const te::Node& read) {
-    std::vector<const Access*> made;
-    for (const Access& a : here[static_cast<size_t>(read.tensor)]) {
-      if (!a.write) continue;
-      made.push_back(&a);
-      const std::vector<int> r = reduce_loops(*a.block);
-      for (const Loop* l : around)
-        if (std::find(r.begin(), r.end(), l->var) != r.end())
-          answer = Decision::no("a reduction that the block reads is not complete after an iteration of the loop");
-    }
-    if (made.empty()) return;
-    any = true;
-    const std::vector<int64_t>& dims = nest_.buffers[static_cast<size_t>(read.tensor)].dims;
-    const Sides region = region_of(made, around.size(), dims);
-    for (size_t d = 0; d < dims.size(); ++d) {
-      const bool whole = region[d].base.terms.empty() && region[d].extent == dims[d];
-      if (whole) continue;
-      const auto k = plain_iter(b, read.args[d]);
-      if (!k) {
-        answer = Decision::no("the block reads other elements than the loop completes");
-        return;
-      }
-      if (known[*k] && (sides[*k].extent != region[d].extent || !same(sides[*k].base, region[d].base)))
-        answer = Decision::no("two parts of what the block reads are completed in different pieces");
-      if (b.iters[*k].reduce) answer = Decision::no("the block reduces over elements that other iterations complete");
-      known[*k] = true;
-      sides[*k] = region[d];
-    }
-  };
-  each_read(b.value, look);
-  each_read(b.where, look);
-  if (!any) return Decision::no("the block reads nothing that is computed under the loop");
-  if (!answer) return answer;
-  Sides spatial;
-  std::vector<int64_t> extents;
-  for (size_t k = 0; k < sides.size(); ++k)
-    if (!b.iters[k].reduce) spatial.push_back(sides[k]), extents.push_back(b.iters[k].axis.extent.value());
-  if (!tiles(spatial, around, extents))
-    return Decision::no("iterations of the loop do not divide the block's elements evenly");
-  // Whatever else the block reads must have been computed before the loop.
+  Move m;
+  Sides sides;
+  if (const Decision d = find_move(nest_, block, loop, m); !d) return d;
+  if (m.from < m.to) return Decision::no("the block stands in front of the loop");
+  if (const Decision d = Completed(nest_, m).run(sides); !d) return d;
+  bool later = false;
   each_block(nest_, [&](const Block& x) {
-    if (&x == &b || x.prefetch || !reads(b, x.buffer)) return;
+    if (&x == m.block || x.prefetch || !reads(*m.block, x.buffer)) return;
     const Path at = *find_block(nest_, x.name);
-    if (!starts_with(at, *to) && *to < at) answer = Decision::no("the block reads something that is computed later");
+    later |= !starts_with(at, m.to) && m.to < at;
   });
-  if (!answer) return answer;
+  if (later) return Decision::no("the block reads something that is computed later");
   Nest next = nest_;
-  Item item = in_loops(next, *item_at(next, *from).block, sides, around);
-  const std::string loop_name = target.loop.name;
-  taken_out(next, *from);
-  item_at(next, *find_loop(next, loop_name)).body.push_back(std::move(item));
+  Item item = in_loops(next, *m.block, sides, m.around);
+  taken_out(next, m.from);
+  const auto to = find_loop(next, loop);
+  if (!to) return Decision::no("the loop is gone with the block");
+  item_at(next, *to).body.push_back(std::move(item));
   return done(std::move(next), fmt::format("reverse_compute_at {} {}", block, loop));
 }
 

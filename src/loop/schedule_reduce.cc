@@ -65,55 +65,18 @@ Item final_nest(Nest& nest, const Block& whole, int partial, const Loop& factor,
   return item;
 }
 
-}  // namespace
-
-Decision Schedule::rfactor(std::string_view loop, std::string_view name) {
-  const auto to = find_loop(nest_, loop);
-  if (!to) return Decision::no("there is no loop of this name");
-  std::string block;
-  int blocks = 0;
-  each_block(item_at(nest_, *to), [&](const Block& b) { block = b.name, ++blocks; });
-  if (blocks != 1) return Decision::no("the loop holds more than one block");
-  const Path at = *find_block(nest_, block);
-  Nest next = nest_;
-  Block& b = *item_at(next, at).block;
-  const Loop factor = item_at(next, *to).loop;
-  if (!b.reduces() || !contains(reduce_loops(b), factor.var)) return Decision::no("the loop carries no reduction");
-  if (!b.init) return Decision::no("the reduction has been decomposed; factor it before");
-  if (b.tile) return Decision::no("the block is a tile already");
-  if (factor.kind != LoopKind::Serial) return Decision::no("the loop has a kind already; factor it before");
-  if (!free_name(name)) return Decision::no("the name is taken");
+// Turns the block into the partial one: loops of its reduction become iteration variables of their own, and the
+// factored one is a spatial one and the last index.
+void make_partial(Nest& nest, Block& b, int buffer, std::string_view name, const Loop& factor,
+                  const std::vector<const Loop*>& around) {
   const std::vector<int> reducing = reduce_loops(b);
-  const std::vector<const Loop*> around = loops_around(next, at);
-  size_t first = around.size();
-  for (size_t k = around.size(); k-- > 0;)
-    if (contains(reducing, around[k]->var)) first = k;
-  for (size_t k = first; k + 1 < at.size(); ++k)
-    if (item_at(next, Path(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(k) + 1)).body.size() != 1)
-      return Decision::no("something else stands inside of the reduction's loops");
-
-  Buffer partial = next.buffers[static_cast<size_t>(b.buffer)];
-  const Block whole = b;
-  partial.name = name;
-  partial.scope = Scope::Scratch;
-  partial.written = true;
-  partial.dims.push_back(factor.extent);
-  int64_t elements = 1;
-  for (const int64_t d : partial.dims)
-    if (__builtin_mul_overflow(elements, d, &elements) || elements > int64_t{1} << 36)
-      return Decision::no("the partial results would be too large");
-  if (whole.indices.size() + 1 != partial.dims.size()) return Decision::no("the buffer has a layout of its own");
-  const int buffer = static_cast<int>(next.buffers.size());
-  Item last = final_nest(next, whole, buffer, factor, around, first);
-
-  // The partial block: loops of the reduction become iteration variables of their own, the factored one a spatial one.
   Substitution inner;
   std::vector<IterVar> iters, loops;
   for (const IterVar& i : b.iters)
     if (!i.reduce) iters.push_back(i);
   for (const Loop* l : around) {
     if (!contains(reducing, l->var)) continue;
-    const te::Axis axis{next.next_var++, short_name(*l), Dim(l->extent)};
+    const te::Axis axis{nest.next_var++, short_name(*l), Dim(l->extent)};
     const bool own = l->var == factor.var;
     inner.emplace(l->var, axis);
     (own ? iters : loops).push_back({axis, !own, var_expr(*l)});
@@ -139,13 +102,67 @@ Decision Schedule::rfactor(std::string_view loop, std::string_view name) {
   b.iters = std::move(iters);
   b.buffer = buffer;
   b.name = name;
-  const Path top(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(first) + 1);
+}
+
+Decision factorable(const Block& b, const Loop& factor) {
+  if (!b.reduces() || !contains(reduce_loops(b), factor.var)) return Decision::no("the loop carries no reduction");
+  if (!b.init) return Decision::no("the reduction has been decomposed; factor it before");
+  if (b.tile) return Decision::no("the block is a tile already");
+  if (factor.kind != LoopKind::Serial) return Decision::no("the loop has a kind already; factor it before");
+  return Decision::yes();
+}
+
+bool too_large(const Buffer& b) {
+  int64_t elements = 1;
+  for (const int64_t d : b.dims)
+    if (__builtin_mul_overflow(elements, d, &elements) || elements > int64_t{1} << 36) return true;
+  return false;
+}
+
+Path prefix(const Path& path, size_t steps) {
+  return Path(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(steps));
+}
+
+}  // namespace
+
+Decision Schedule::rfactor(std::string_view loop, std::string_view name) {
+  const auto to = find_loop(nest_, loop);
+  if (!to) return Decision::no("there is no loop of this name");
+  std::string block;
+  int blocks = 0;
+  each_block(item_at(nest_, *to), [&](const Block& b) { block = b.name, ++blocks; });
+  if (blocks != 1) return Decision::no("the loop holds more than one block");
+  const Path at = *find_block(nest_, block);
+  Nest next = nest_;
+  Block& b = *item_at(next, at).block;
+  const Loop factor = item_at(next, *to).loop;
+  if (const Decision d = factorable(b, factor); !d) return d;
+  if (!free_name(name)) return Decision::no("the name is taken");
+  const std::vector<int> reducing = reduce_loops(b);
+  const std::vector<const Loop*> around = loops_around(next, at);
+  size_t first = around.size();
+  for (size_t k = around.size(); k-- > 0;)
+    if (contains(reducing, around[k]->var)) first = k;
+  for (size_t k = first; k + 1 < at.size(); ++k)
+    if (item_at(next, prefix(at, k + 1)).body.size() != 1)
+      return Decision::no("something else stands inside of the reduction's loops");
+
+  Buffer partial = next.buffers[static_cast<size_t>(b.buffer)];
+  partial.name = name;
+  partial.scope = Scope::Scratch;
+  partial.written = true;
+  partial.dims.push_back(factor.extent);
+  if (too_large(partial)) return Decision::no("the partial results would be too large");
+  const int buffer = static_cast<int>(next.buffers.size());
+  Item last = final_nest(next, b, buffer, factor, around, first);
+  make_partial(next, b, buffer, name, factor, around);
   // Loops from the first of the reduction on belong to the partial block now.
   for (size_t k = first; k + 1 < at.size(); ++k) {
-    Item& item = item_at(next, Path(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(k) + 1));
+    Item& item = item_at(next, prefix(at, k + 1));
     item.loop.name = std::string(name) + "." + short_name(item.loop);
   }
   next.buffers.push_back(std::move(partial));
+  const Path top = prefix(at, first + 1);
   std::vector<Item>& among = siblings(next, top);
   among.insert(among.begin() + static_cast<std::ptrdiff_t>(top.back()) + 1, std::move(last));
   return done(std::move(next), fmt::format("rfactor {} -> {}", loop, name));
