@@ -137,13 +137,17 @@ Executor::~Executor() = default;
 
 Expected<Executor> Executor::make(const ir::Graph& graph, const ExecutorOptions& options) {
   Executor executor(std::make_unique<Impl>(graph, options));
-  if (options.reference || !is_static(graph) || !size_inputs(graph).empty()) return executor;
-  std::vector<Tensor> shapes;  // the sizes alone are looked at
+  if (options.reference || !is_static(graph)) return executor;
+  std::vector<Tensor> shapes;  // whose contents nobody looks at
+  std::vector<Type> types;
   for (const ir::Node& n : graph.inputs()) {
+    types.push_back(n.types[0]);
     if (n.types[0].dtype == DType::Opaque) return executor;
     ISOMER_CHECK_OK(checked_elements(n.types[0].dtype, n.types[0].shape.values()));
     shapes.emplace_back(n.types[0].dtype, n.types[0].shape.values(), nullptr, nullptr);
   }
+  ISOMER_TRY(const ir::Graph sized, specialise(graph, types, {}));
+  if (!size_inputs(sized).empty()) return executor;
   ISOMER_CHECK_OK(executor.impl_->variants.find(shapes));
   return executor;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "driver/meaning.h"
 #include "driver/native.h"
 #include "driver/piece.h"
 
@@ -32,12 +33,15 @@ bool may_be_sizes(const Type& t) {
          (t.shape.rank() == 0 || t.shape[0].value() <= kMostSizes);
 }
 
-// Whether the contents of a small input could make the sizes known.
+// Whether the contents of a small input decide about sizes or about the expression itself (an axis, a mode).
 bool waits_for_contents(const ir::Graph& g, const ir::Node& n) {
-  if (n.op->kernel || results_known(n)) return false;
-  return std::any_of(n.inputs.begin(), n.inputs.end(), [&](const ir::Value& v) {
+  if (n.op->kernel) return false;
+  const bool open = std::any_of(n.inputs.begin(), n.inputs.end(), [&](const ir::Value& v) {
     return !v.is_none() && g.node(v.node).op != &ir::const_op() && may_be_sizes(g.type(v));
   });
+  if (!open || !results_known(n) || !all_known(g, n)) return open && !results_known(n);
+  const ir::OpContext c = node_context(g, n);
+  return n.op->compute ? !n.op->compute(c).ok() : !n.op->open_attrs && !ir::expand(c).ok();
 }
 
 // The sentence of a diagnostic about a node, without the part that names the node.
