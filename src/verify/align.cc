@@ -267,8 +267,10 @@ bool ZeroTest::covered(const Term& candidate, const Form& by, const Guards& cont
       substitute(atoms_, f, m);
       const Guards both = joined(inner, g);
       if (solver_.infeasible(both) || !same_factor(candidate.factors[0], f, both)) continue;
-      if (std::all_of(g.begin(), g.end(), [&](const Poly& p) { return solver_.entails(inner, p); })) return true;
-      witnesses.push_back(std::move(g));
+      std::erase_if(g, [&](const Poly& p) { return solver_.entails(inner, p); });
+      if (g.empty()) return true;
+      if (tidy(atoms_, g) && std::find(witnesses.begin(), witnesses.end(), g) == witnesses.end())
+        witnesses.push_back(std::move(g));
     }
   }
   // The witnesses together: wherever the first fails, the others must hold.
@@ -284,7 +286,9 @@ bool ZeroTest::covered(const Term& candidate, const Form& by, const Guards& cont
     }
     return true;
   };
-  if (witnesses.size() > 12) witnesses.resize(12);
+  std::stable_sort(witnesses.begin(), witnesses.end(),
+                   [](const Guards& x, const Guards& y) { return x.size() < y.size(); });
+  if (witnesses.size() > 24) witnesses.resize(24);
   return !witnesses.empty() && cover(0, inner);
 }
 

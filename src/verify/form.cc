@@ -43,6 +43,12 @@ Coef Coef::of(const Poly& p) {
   return c;
 }
 
+std::optional<Rational> Coef::rational() const {
+  if (terms_.empty()) return Rational{0, 1};
+  if (terms_.size() != 1 || !terms_.begin()->first.empty()) return std::nullopt;
+  return terms_.begin()->second;
+}
+
 std::optional<Coef> Coef::inverse(const Atoms& atoms) const {
   if (terms_.size() != 1) return std::nullopt;
   const auto& [powers, value] = *terms_.begin();

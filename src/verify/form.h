@@ -36,6 +36,8 @@ class Coef {
     return terms_.size() == 1 && terms_.begin()->first.empty() && terms_.begin()->second == Rational{1, 1};
   }
   bool negative() const { return !terms_.empty() && terms_.begin()->second.num < 0; }  // a choice of sign, no claim
+  // The number, when no size takes part.
+  std::optional<Rational> rational() const;
   // 1 / this, when this is one term of sizes that are never 0.
   std::optional<Coef> inverse(const Atoms& atoms) const;
   friend Coef operator+(const Coef& a, const Coef& b);
@@ -71,10 +73,14 @@ class Heads {
  public:
   int of(const std::string& name);
   const std::string& name(int head) const { return names_[static_cast<size_t>(head)]; }
+  // Tensors whose elements are never below 0.
+  void set_not_negative(int head) { not_negative_.insert(head); }
+  bool not_negative(int head) const { return not_negative_.contains(head); }
 
  private:
   std::vector<std::string> names_;
   std::map<std::string, int> by_name_;
+  std::set<int> not_negative_;
 };
 
 int compare(const Factor& a, const Factor& b);

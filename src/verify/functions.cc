@@ -136,10 +136,62 @@ std::optional<Form> Simplifier::expand_max(const Factor& f) {
   }
   if (kept.empty()) return Form{single({Factor::Kind::Read, lowest, {}, {}})};
   if (kept.size() == 1 && plain(kept[0]) && kept[0].factors[0].head == wrapped) return kept[0].factors[0].args[0];
-  if (!changed) return std::nullopt;
+  Term outside = common_factor(kept);
+  if (!changed && outside.factors.empty() && outside.coef.is_one()) return std::nullopt;
   Factor g{Factor::Kind::Max, f.head, {}, {}};
   g.args.push_back(std::move(kept));
-  return Form{single(std::move(g))};
+  outside.factors.push_back(std::move(g));
+  return Form{outside};
+}
+
+bool Simplifier::not_negative(const Factor& f) const {
+  if (f.kind == Factor::Kind::Read) return heads_.not_negative(f.head);
+  return f.kind == Factor::Kind::Apply && heads_.name(f.head) == kExp;
+}
+
+// max(c a, c b) = c max(a, b) for c >= 0: what all candidates share is taken out of them. A candidate 0 shares all.
+Term Simplifier::common_factor(Form& candidates) {
+  Term out;
+  Rational largest{0, 1};
+  bool numbers = true;
+  std::optional<Term> first;
+  for (const Term& c : candidates)
+    for (const Term& t : c.factors[0].args[0]) {
+      const auto r = t.coef.rational();
+      numbers = numbers && r.has_value();
+      if (!r) continue;
+      const Rational size{r->num < 0 ? -r->num : r->num, r->den};
+      if ((largest + Rational{-size.num, size.den}).num < 0) largest = size;
+      if (!first) first = t;
+    }
+  if (!first) return out;
+  if (numbers && !(largest == Rational{1, 1})) {
+    out.coef = Coef(largest);
+    for (Term& c : candidates)
+      for (Term& t : c.factors[0].args[0]) t.coef = t.coef * Coef(Rational{largest.den, largest.num});
+  }
+  for (const Factor& g : first->factors) {
+    if (!not_negative(g)) continue;
+    std::set<AtomId> seen;
+    collect(atoms_, g, seen);
+    Form rest = candidates;
+    bool shared = true;
+    for (Term& c : rest) {
+      shared = shared && std::none_of(c.binders.begin(), c.binders.end(), [&](AtomId b) { return seen.contains(b); });
+      for (Term& t : c.factors[0].args[0]) {
+        const auto it =
+            std::find_if(t.factors.begin(), t.factors.end(), [&](const Factor& h) { return compare(g, h) == 0; });
+        shared = shared && it != t.factors.end() &&
+                 std::none_of(t.binders.begin(), t.binders.end(), [&](AtomId b) { return seen.contains(b); });
+        if (shared) t.factors.erase(it);
+      }
+    }
+    if (!shared) continue;
+    candidates = std::move(rest);
+    out.factors.push_back(g);
+    return out;
+  }
+  return out;
 }
 
 std::optional<Form> Simplifier::expand(const Factor& f) {

@@ -49,6 +49,10 @@ std::vector<Meaning::Case> Meaning::integer_binary(const te::Expr& e, const Fram
         const Guards inner = joined(context, both.guards);
         if (!solver_.entails(inner, b - Poly(1))) throw GiveUp{"an index is divided by what may be 0"};
         if (!rounds_down && !solver_.entails(inner, a)) throw GiveUp{"an index below 0 is divided towards 0"};
+        // What the context decides is decided at once: nested quotients grow beyond what can be seen through.
+        const Division parts = divide(a, b);
+        if (solver_.entails(inner, parts.rest) && solver_.entails(inner, b - Poly(1) - parts.rest))
+          return parts.quotient;
         return atoms_.quotient(a, b);
       };
       switch (e->binary) {
@@ -99,11 +103,34 @@ std::vector<Meaning::Case> Meaning::integer(const te::Expr& e, const Frame& fram
             out.push_back({joined(g, c.guards), c.value});
       return out;
     }
+    case Kind::Read: return {{{}, known_integer(e, frame, env, context)}};
     case Kind::Real:
-    case Kind::Read:
     case Kind::Reduce: break;
   }
   refuse(frame, "an index depends on data");
+}
+
+// An element of an operand that holds known integers or sizes.
+Poly Meaning::known_integer(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context) {
+  const auto slot = static_cast<size_t>(e->tensor);
+  if (slot >= frame.program->inputs.size()) refuse(frame, "an index depends on data");
+  const ir::Value v = builder_->graph().node(frame.node).inputs[slot];
+  std::vector<Dim> contents;
+  if (const auto* sizes = builder_->known_sizes(v)) contents = *sizes;
+  if (const Tensor* t = builder_->known(v); t && contents.empty() && !is_float(t->dtype()))
+    for (int64_t x : t->to_ints()) contents.emplace_back(x);
+  const Shape& shape = builder_->type(v).shape;
+  int64_t flat = 0;
+  for (size_t i = 0; i < e->args.size(); ++i) {
+    const std::vector<Case> at = integer(e->args[i], frame, env, context);
+    const auto extent = shape[i].constant();
+    if (at.size() != 1 || !extent) refuse(frame, "an index depends on data");
+    // An axis of one element is read at 0 whatever the index is called.
+    if (*extent != 1 && !at[0].value.is_const()) refuse(frame, "an index depends on data");
+    flat = flat * *extent + (*extent == 1 ? 0 : at[0].value.constant());
+  }
+  if (flat < 0 || flat >= static_cast<int64_t>(contents.size())) refuse(frame, "an index depends on data");
+  return sizes_.poly(contents[static_cast<size_t>(flat)]);
 }
 
 Meaning::Cells Meaning::compared(BinaryOp op, const Poly& d) const {

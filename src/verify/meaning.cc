@@ -114,11 +114,11 @@ Form Meaning::literal(double v) {
   const double scaled = v * 4096;
   if (std::abs(v) < 1e6 && scaled == std::floor(scaled))
     return number(Coef(Rational{static_cast<int64_t>(scaled), 1} * Rational{1, 4096}));
-  Factor f{Factor::Kind::Read, heads_.of(fmt::format("#{}", v)), {}, {}};
-  if (v < 0 && !std::isnan(v)) {
-    f.head = heads_.of(fmt::format("#{}", -v));
-    return Form{Term{-1, {}, {}, {f}}};
-  }
+  // It is one value however exactly it is written: the literals of graphs and attributes are single floats.
+  const double single = std::abs(v) < 1e30 ? static_cast<double>(static_cast<float>(v)) : v;
+  Factor f{Factor::Kind::Read, heads_.of(fmt::format("#{}", std::abs(single))), {}, {}};
+  if (std::isfinite(v)) heads_.set_not_negative(f.head);
+  if (v < 0) return Form{Term{-1, {}, {}, {f}}};
   return Form{Term{1, {}, {}, {f}}};
 }
 
@@ -136,7 +136,9 @@ Form Meaning::constant_at(const Tensor& t, const std::vector<Poly>& index) {
 void Meaning::check_range(const Frame& frame, const std::string& what, const std::vector<Poly>& index,
                           const std::vector<Poly>& extents, const Guards& context) {
   for (size_t i = 0; i < index.size(); ++i) {
-    if (solver_.entails(context, index[i]) && solver_.entails(context, extents[i] - Poly(1) - index[i])) continue;
+    if (solver_.entails_by_digits(context, index[i]) &&
+        solver_.entails_by_digits(context, extents[i] - Poly(1) - index[i]))
+      continue;
     // Only what can happen must be in range.
     if (solver_.infeasible(context)) return;
     throw GiveUp{fmt::format("{}: axis {} of {} is read at {}, which is not seen to be inside 0 .. {}",
@@ -232,9 +234,10 @@ Form Meaning::real_unary(const te::Expr& e, const Frame& frame, const Env& env, 
 }
 
 Form Meaning::power(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context) {
-  const Form x = real(e->args[0], frame, env, context);
-  if (e->args[1]->kind == Kind::Real) {
-    const double n = e->args[1]->real;
+  const Form x = real(e->args[0], frame, env, context), y = real(e->args[1], frame, env, context);
+  const bool plain = y.size() == 1 && y[0].binders.empty() && y[0].guards.empty() && y[0].factors.empty();
+  if (const auto exponent = plain ? y[0].coef.rational() : std::nullopt) {
+    const double n = static_cast<double>(exponent->num) / static_cast<double>(exponent->den);
     if (n == 0.5) return apply("sqrt", {x});
     if (n >= 1 && n <= 4 && n == std::floor(n)) {
       Form p = x;
@@ -243,7 +246,7 @@ Form Meaning::power(const te::Expr& e, const Frame& frame, const Env& env, const
     }
     if (n == -1) return reciprocal(x);
   }
-  return apply("pow", {x, real(e->args[1], frame, env, context)});
+  return apply("pow", {x, y});
 }
 
 Form Meaning::real_binary(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context) {

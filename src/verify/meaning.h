@@ -79,6 +79,7 @@ class Meaning {
   std::vector<Case> integer(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   std::vector<Case> integer_binary(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   std::vector<Case> chosen(const Case& c, te::BinaryOp op, const Poly& a, const Poly& b, const Guards& context);
+  Poly known_integer(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   Cells truth(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   Cells compared(te::BinaryOp op, const Poly& difference) const;
   void check_range(const Frame& frame, const std::string& what, const std::vector<Poly>& index,

@@ -193,6 +193,18 @@ bool Simplifier::unit_width(Term& t, const Guards& context) {
         return true;
       }
     }
+  // A binder that is seen only multiplied by sizes may have room for one value all the same.
+  for (AtomId b : t.binders) {
+    const bool multiplied = std::any_of(t.guards.begin(), t.guards.end(),
+                                        [&](const Poly& g) { return g.mentions(b) && g.coefficient(b) == 0; });
+    if (!multiplied) continue;
+    for (const int64_t z : {0, 1, -1}) {
+      const Poly above = Poly::atom(b) - Poly(z);
+      if (!solver_.entails(all, above) || !solver_.entails(all, -above)) continue;
+      replace(t, b, Poly(z));
+      return true;
+    }
+  }
   return false;
 }
 

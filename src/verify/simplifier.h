@@ -45,6 +45,8 @@ class Simplifier {
   std::optional<Form> expand_recip(const Factor& f);
   std::optional<Form> expand_select(const Factor& f);
   std::optional<Form> expand_max(const Factor& f);
+  bool not_negative(const Factor& f) const;
+  Term common_factor(Form& candidates);
 
   Atoms& atoms_;
   Solver& solver_;

@@ -113,6 +113,35 @@ bool Solver::entails(const Guards& context, const Poly& p) {
   return unsat(std::move(s), 0);
 }
 
+bool Solver::entails_by_digits(const Guards& context, const Poly& p) {
+  if (entails(context, p)) return true;
+  Guards s = cone(context, p);
+  s.insert(s.begin(), p);
+  // Quotients are flattened in the goal and in the context at once: they share variables. The goal stays first.
+  flatten_quotients(s, 0, 1);
+  const Poly goal = s.front();
+  s.erase(s.begin());
+  return by_digits(s, goal, 0);
+}
+
+// d * P + R >= 0 follows from P >= 0 and R >= 0.
+bool Solver::by_digits(const Guards& context, const Poly& p, int depth) {
+  if (entails(context, p)) return true;
+  if (depth > 5) return false;
+  std::set<AtomId> divisors;
+  for (const auto& [m, c] : p.terms())
+    for (AtomId a : m)
+      if (m.size() > 1 && atoms_[a].kind == AtomKind::Size && atoms_[a].lower >= 1) divisors.insert(a);
+  for (AtomId a : divisors) {
+    const Poly d = Poly::atom(a);
+    const Division parts = divide(p, d);
+    for (const int64_t z : {0, 1})
+      if (entails(context, parts.rest + d * Poly(z)) && by_digits(context, parts.quotient - Poly(z), depth + 1))
+        return true;
+  }
+  return false;
+}
+
 bool Solver::infeasible(const Guards& context) { return unsat(context, 0); }
 
 // Guards that share variables with p, directly or through one another; facts of sizes come with their sizes.
@@ -144,18 +173,14 @@ Guards Solver::cone(const Guards& context, const Poly& p) const {
   return out;
 }
 
-bool Solver::flatten_one(Guards& s, AtomId quotient, int depth) {
+bool Solver::flatten_one(Guards& s, AtomId quotient, int depth, size_t goals) {
   const Poly e = atoms_[quotient].e, d = atoms_[quotient].d;
-  if (!obvious(d - Poly(1)) && (depth > 1 || !unsat(
-                                                 [&] {
-                                                   Guards g;
-                                                   for (const Poly& p : s)
-                                                     if (!atoms_.occurs(p, quotient)) g.push_back(p);
-                                                   g.push_back(-d);
-                                                   return g;
-                                                 }(),
-                                                 depth + 1)))
-    return false;
+  if (!obvious(d - Poly(1))) {
+    Guards others = {-d};
+    for (size_t i = goals; i < s.size(); ++i)
+      if (!atoms_.occurs(s[i], quotient)) others.push_back(s[i]);
+    if (depth > 1 || !unsat(std::move(others), depth + 1)) return false;
+  }
   auto it = parts_.find(quotient);
   if (it == parts_.end()) {
     const AtomId q = atoms_.fresh(AtomKind::Bound, "quot"), r = atoms_.fresh(AtomKind::Bound, "rest");
@@ -184,14 +209,15 @@ bool Solver::flatten_one(Guards& s, AtomId quotient, int depth) {
   for (Poly& p : s) p = atoms_.substitute(p, move);
   const Guards range = {r, d - Poly(1) - r};
   Guards more;
-  for (const Poly& p : s) {
+  for (size_t i = goals; i < s.size(); ++i) {
+    const Poly& p = s[i];
     // p = d * P + R with R < d * (k + 1) says P + k >= 0.
     const Division parts = divide(p, d);
     if (parts.quotient.is_zero() || parts.quotient.is_const()) continue;
     for (const int64_t k : {-1, 0}) {
       Guards sides = range;
-      for (const Poly& g : s)
-        if (!(g == p)) sides.push_back(g);
+      for (size_t j = goals; j < s.size(); ++j)
+        if (j != i) sides.push_back(s[j]);
       Guards query = cone(sides, parts.rest);
       query.push_back(parts.rest - d * Poly(k + 1));
       if (depth > 2 || !unsat(std::move(query), depth + 1)) continue;
@@ -204,7 +230,7 @@ bool Solver::flatten_one(Guards& s, AtomId quotient, int depth) {
   return true;
 }
 
-void Solver::flatten_quotients(Guards& s, int depth) {
+void Solver::flatten_quotients(Guards& s, int depth, size_t goals) {
   std::set<AtomId> refused;
   for (int round = 0; round < 40; ++round) {
     std::set<AtomId> all;
@@ -224,7 +250,7 @@ void Solver::flatten_quotients(Guards& s, int depth) {
       }
     }
     if (!innermost) return;
-    if (!flatten_one(s, *innermost, depth)) refused.insert(*innermost);
+    if (!flatten_one(s, *innermost, depth, goals)) refused.insert(*innermost);
   }
 }
 

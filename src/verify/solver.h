@@ -30,6 +30,8 @@ class Solver {
     return p.is_zero() || (entails(context, p) && entails(context, -p));
   }
   bool infeasible(const Guards& context);
+  // The same as entails with more effort: a number in mixed radix is compared digit by digit.
+  bool entails_by_digits(const Guards& context, const Poly& p);
 
   Atoms& atoms() { return atoms_; }
   const SolverStats& stats() const { return stats_; }
@@ -37,10 +39,12 @@ class Solver {
  private:
   struct Z3;
   bool unsat(Guards s, int depth);
+  bool by_digits(const Guards& context, const Poly& p, int depth);
   bool obvious(const Poly& p) const;  // p >= 0 by the bounds of the sizes alone
   Guards cone(const Guards& context, const Poly& p) const;
-  void flatten_quotients(Guards& s, int depth);
-  bool flatten_one(Guards& s, AtomId quotient, int depth);
+  // The first `goals` of s are rewritten along with the rest, but nothing is concluded from them.
+  void flatten_quotients(Guards& s, int depth, size_t goals = 0);
+  bool flatten_one(Guards& s, AtomId quotient, int depth, size_t goals);
   bool quick(const Guards& s) const;
   bool in_pool(const Guards& s) const;
   bool check(const Guards& s);
