@@ -36,7 +36,7 @@ inline double value_at(const Tensor& t, int64_t i) {
 // Compiled, with every buffer poisoned before and after its use, on one and on three threads: the interpreter's results
 // up to rounding, and the same bytes whatever the number of threads.
 inline void expect_compiles(const std::string& text, double tolerance = 1e-5, compile::ExecutableOptions options = {}) {
-  SCOPED_TRACE(text);
+  SCOPED_TRACE(text.substr(0, 400));
   const ir::Graph g = graph_of(text);
   if (g.outputs().empty()) return;
   auto target = codegen::host_target();
@@ -63,7 +63,7 @@ inline void expect_compiles(const std::string& text, double tolerance = 1e-5, co
       for (int64_t i = 0; i < a.size(); ++i)
         ASSERT_LE(std::abs(value_at(a, i) - value_at(b, i)), tolerance * largest)
             << "output " << k << " at " << i << ": " << value_at(a, i) << " and " << value_at(b, i);
-      if (threads > 1) EXPECT_TRUE(first[k] == b) << "the number of threads shows in output " << k;
+      EXPECT_TRUE(threads == 1 || first[k] == b) << "the number of threads shows in output " << k;
     }
     first = *got;
   }
