@@ -73,9 +73,30 @@ loop::Function panel_product(const loop::IntrinsicPtr& tile, DType dtype, int64_
   return f;
 }
 
+// Bytes: A as [m][k][4], B as [k][n][4].
+loop::Function byte_product(const loop::IntrinsicPtr& tile, int64_t rows, int64_t columns) {
+  constexpr int64_t kRepeats = 64;
+  loop::Function f;
+  f.name = "bytes";
+  f.buffers = {{"A", tile->meaning.inputs[0].dtype, {rows, kDepth, 4}, loop::Scope::Argument, false},
+               {"B", tile->meaning.inputs[1].dtype, {kDepth, columns, 4}, loop::Scope::Argument, false},
+               {"C", DType::I32, {rows, columns}, loop::Scope::Argument, true}};
+  f.arguments = 3;
+  const te::Expr zero(0);
+  std::vector<loop::TileOperand> operands = {{0, {zero, zero, zero}, {4 * kDepth, 0, 4, 1}},
+                                             {1, {zero, zero, zero}, {0, 4, 4 * columns, 1}},
+                                             {2, {zero, zero}, {columns, 1, 0, 0}}};
+  f.body = loop::Stmt::loop(
+      0, "r", te::Expr(kRepeats), loop::LoopKind::Parallel,
+      loop::Stmt::tile(tile, operands, {te::Expr(rows), te::Expr(columns), te::Expr(kDepth), te::Expr(4)}));
+  return f;
+}
+
 void tile(benchmark::State& state, const loop::IntrinsicPtr& intrinsic, DType dtype, int64_t rows, bool packed) {
   const auto columns = *intrinsic->meaning.stages[0].axes[1].extent.constant();
-  const loop::Function f = panel_product(intrinsic, dtype, rows, columns, packed);
+  const bool bytes_of_4 = intrinsic->emit == loop::Emit::DotProduct;
+  const loop::Function f =
+      bytes_of_4 ? byte_product(intrinsic, rows, columns) : panel_product(intrinsic, dtype, rows, columns, packed);
   auto target = codegen::host_target();
   auto objects = codegen::emit_objects({&f, 1}, *target);
   auto jit = codegen::Jit::load(*objects);
@@ -83,13 +104,13 @@ void tile(benchmark::State& state, const loop::IntrinsicPtr& intrinsic, DType dt
   std::vector<std::unique_ptr<void, decltype(&std::free)>> memory;
   void* arguments[3];
   for (size_t i = 0; i < 3; ++i) {
-    const size_t bytes = (static_cast<size_t>(f.buffers[i].elements()) * size_of(dtype) + 127) / 64 * 64;
+    const size_t bytes = (static_cast<size_t>(f.buffers[i].elements()) * size_of(f.buffers[i].dtype) + 127) / 64 * 64;
     memory.emplace_back(std::aligned_alloc(64, bytes), &std::free);
     std::fill_n(static_cast<char*>(memory.back().get()), bytes, char{0});
     arguments[i] = memory.back().get();
   }
   for (auto _ : state) kernel(arguments, 0, f.tasks(), nullptr);
-  const auto flops = static_cast<double>(2 * rows * columns * kDepth * f.tasks());
+  const auto flops = static_cast<double>(2 * rows * columns * kDepth * f.tasks() * (bytes_of_4 ? 4 : 1));
   state.counters["GFLOP/s"] =
       benchmark::Counter(flops * static_cast<double>(state.iterations()) / 1e9, benchmark::Counter::kIsRate);
 }
@@ -108,6 +129,10 @@ int register_all() {
       add("/rows_of_A", rows, false);
       if (rows > 4) add("/3_rows", 3, true);
     }
+  for (const auto& [left, right] : {std::pair(DType::U8, DType::I8), std::pair(DType::I8, DType::I8)})
+    for (const loop::IntrinsicPtr& i : loop::dot_products_for(*target, left, right))
+      benchmark::RegisterBenchmark(i->name.c_str(), tile, i, DType::I32,
+                                   *i->meaning.stages[0].axes[0].extent.constant(), true);
   return 0;
 }
 

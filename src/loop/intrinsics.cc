@@ -24,7 +24,43 @@ constexpr Record kOuterProducts[] = {
     {Arch::AArch64, "neon", 4, 20, DType::F32},    {Arch::AArch64, "neon", 8, 6, DType::F64},
 };
 
+struct DotRecord {
+  Arch arch;
+  const char* needs;
+  int rows, columns;
+  DType left, right;
+};
+
+constexpr DotRecord kDotProducts[] = {
+    {Arch::X86_64, "avx512vnni", 14, 32, DType::U8, DType::I8}, {Arch::X86_64, "avxvnni", 6, 16, DType::U8, DType::I8},
+    {Arch::AArch64, "dotprod", 8, 12, DType::I8, DType::I8},    {Arch::AArch64, "dotprod", 8, 12, DType::U8, DType::U8},
+    {Arch::AArch64, "i8mm", 8, 12, DType::U8, DType::I8},
+};
+
 }  // namespace
+
+IntrinsicPtr dot_product(int rows, int columns, DType left, DType right, std::string needs) {
+  Intrinsic i;
+  i.name = fmt::format("dot_{}x{}_{}_{}", rows, columns, isomer::name(left), isomer::name(right));
+  i.emit = Emit::DotProduct;
+  te::Builder b;
+  const Dim depth = Dim::symbol("k");
+  const te::Handle x = b.input("A", left, {rows, depth, 4}), y = b.input("B", right, {depth, columns, 4});
+  const te::Axis m = b.axis("m", rows), n = b.axis("n", columns), k = b.axis("k", depth), q = b.axis("q", 4);
+  const te::Expr product = te::cast(DType::I32, x(m, k, q)) * te::cast(DType::I32, y(k, n, q));
+  i.meaning = b.finish({b.stage("C", DType::I32, {m, n}, te::sum({k, q}, product))});
+  i.tail = {true, true, true, false};
+  i.needs = std::move(needs);
+  return std::make_shared<const Intrinsic>(std::move(i));
+}
+
+std::vector<IntrinsicPtr> dot_products_for(const Target& target, DType left, DType right) {
+  std::vector<IntrinsicPtr> out;
+  for (const DotRecord& r : kDotProducts)
+    if (r.arch == target.arch && r.left == left && r.right == right && target.has(r.needs) && out.empty())
+      out.push_back(dot_product(r.rows, r.columns, r.left, r.right, r.needs));
+  return out;
+}
 
 IntrinsicPtr outer_product(int rows, int columns, DType dtype, std::string needs) {
   Intrinsic i;
@@ -55,6 +91,10 @@ std::vector<IntrinsicPtr> intrinsics_for(const Target& target, DType dtype) {
 std::optional<IntrinsicPtr> find_intrinsic(std::string_view name) {
   for (const Record& r : kOuterProducts) {
     IntrinsicPtr i = outer_product(r.rows, r.columns, r.dtype, r.needs);
+    if (i->name == name) return i;
+  }
+  for (const DotRecord& r : kDotProducts) {
+    IntrinsicPtr i = dot_product(r.rows, r.columns, r.left, r.right, r.needs);
     if (i->name == name) return i;
   }
   return std::nullopt;

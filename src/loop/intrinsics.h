@@ -17,6 +17,13 @@ using IntrinsicPtr = std::shared_ptr<const Intrinsic>;
 // C[m,n] += A[m,k] * B[k,n] for m <= rows, n <= columns and any k: "fma_12x32_f32". `needs` a feature.
 IntrinsicPtr outer_product(int rows, int columns, DType dtype, std::string needs);
 
+// C[m,n] += the sum over k and 4 bytes b of A[m,k,b] * B[k,n,b], in i32: "dot_14x32_u8_i8". The bytes of B that meet in one
+// element of C lie together, so the caller packs B and fills the last group of 4 with zeros.
+IntrinsicPtr dot_product(int rows, int columns, DType left, DType right, std::string needs);
+
+// What the target can use for byte products of these types, the best first; empty: nothing.
+std::vector<IntrinsicPtr> dot_products_for(const Target& target, DType left, DType right);
+
 // What the target can use for products of this element type, the best for large products first.
 std::vector<IntrinsicPtr> intrinsics_for(const Target& target, DType dtype);
 

@@ -175,15 +175,28 @@ void add_tiles(std::vector<Case>& cases, const loop::Target& target) {
         }
 }
 
-TEST(CodegenCross, AArch64GivesWhatThisMachineGives) {
-  if (!Emulator::available()) GTEST_SKIP() << "aarch64-linux-gnu-gcc or qemu-aarch64 is missing";
-  const auto target = loop::parse_target("aarch64");
-  ASSERT_TRUE(target.ok());
-  std::vector<Case> cases;
-  add_random(cases);
-  add_functions(cases);
-  add_tiles(cases, *target);
-  const std::vector<KernelRun> runs = Emulator().run(cases, *target);
+void add_bytes(std::vector<Case>& cases, const loop::Target& target) {
+  Random random(6);
+  for (const DType type : {DType::I8, DType::U8})
+    for (const loop::IntrinsicPtr& tile : loop::dot_products_for(target, type, type)) {
+      const int64_t m = 7, n = 11, k = 5;
+      auto bytes = [&](std::vector<int64_t> dims) {
+        Tensor t(type, std::move(dims));
+        for (int64_t i = 0; i < t.size(); ++i) t.set_integer(i, random.between(-128, 255));
+        return t;
+      };
+      loop::Function f;
+      f.buffers = {argument("A", type, {m, k, 4}), argument("B", type, {k, n, 4}),
+                   argument("C", DType::I32, {m, n}, true)};
+      f.arguments = 3;
+      f.body = Stmt::tile(
+          tile, {{0, {0, 0, 0}, {4 * k, 0, 4, 1}}, {1, {0, 0, 0}, {0, 4, 4 * n, 1}}, {2, {0, 0}, {n, 1, 0, 0}}},
+          {Expr(m), Expr(n), Expr(k), Expr(4)});
+      cases.push_back({f, {bytes({m, k, 4}), bytes({k, n, 4}), Tensor(DType::I32, {m, n})}});
+    }
+}
+
+void compare(const std::vector<KernelRun>& runs, std::vector<Case>& cases) {
   ASSERT_EQ(runs.size(), cases.size());
   for (size_t c = 0; c < cases.size(); ++c) {
     SCOPED_TRACE("case " + std::to_string(c));
@@ -200,6 +213,27 @@ TEST(CodegenCross, AArch64GivesWhatThisMachineGives) {
       }
     }
   }
+}
+
+TEST(CodegenCross, AArch64GivesWhatThisMachineGives) {
+  if (!Emulator::available()) GTEST_SKIP() << "aarch64-linux-gnu-gcc or qemu-aarch64 is missing";
+  const auto target = loop::parse_target("aarch64");
+  ASSERT_TRUE(target.ok());
+  std::vector<Case> cases;
+  add_random(cases);
+  add_functions(cases);
+  add_tiles(cases, *target);
+  compare(Emulator().run(cases, *target), cases);
+}
+
+TEST(CodegenCross, ByteProductsOfAArch64) {
+  if (!Emulator::available()) GTEST_SKIP() << "aarch64-linux-gnu-gcc or qemu-aarch64 is missing";
+  const auto target = loop::parse_target("aarch64-dotprod");
+  ASSERT_TRUE(target.ok());
+  std::vector<Case> cases;
+  add_bytes(cases, *target);
+  EXPECT_EQ(cases.size(), 2u);
+  compare(Emulator().run(cases, *target), cases);
 }
 
 }  // namespace

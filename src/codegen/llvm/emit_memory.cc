@@ -52,12 +52,13 @@ bool Emitter::masks_are_cheap(DType dtype) const {
 }
 
 Lanes Emitter::read(const Node& n) {
-  const Place& place = places_[static_cast<size_t>(n.tensor)];
-  const Address at = address(n.tensor, n.args);
+  const auto operand = static_cast<size_t>(n.tensor);
+  const Place& place = places_[tile_ ? static_cast<size_t>(tile_->tile->operands[operand].buffer) : operand];
+  const Address at = tile_ ? Address{{tile_offset(operand), false, 0}, nullptr, true} : address(n.tensor, n.args);
   const Lanes stored = load(place, at);
   llvm::Value* v = numbers_.load_form(b_, place.dtype, stored.v);
   if (v->getType()->getScalarType() != numbers_.computed(n.dtype))
-    return fail("a read of buffer " + function_.buffers[static_cast<size_t>(n.tensor)].name + " has another type");
+    return fail("a read of buffer " + place.pointer->getName().str() + " has another type");
   return {v, stored.vector, 0};
 }
 

@@ -1,8 +1,8 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
-#include <array>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "codegen/llvm/emitter.h"
@@ -54,7 +54,7 @@ std::set<int64_t> Emitter::values_of(const Expr& e, int64_t most) {
 
 // Whether `loop` does nothing but set to 0 exactly the elements that `tile` then adds to.
 bool Emitter::clears(const StmtNode& loop, const StmtNode& tile) {
-  if (tile.kind != loop::StmtKind::Tile || tile.operands.size() != 3 || tile.extents.size() != 3) return false;
+  if (tile.kind != loop::StmtKind::Tile || tile.operands.size() != 3 || tile.extents.size() < 3) return false;
   if (loop.kind != loop::StmtKind::For || loop.body.size() != 1 || loop.body[0].empty()) return false;
   const StmtNode& inner = *loop.body[0];
   if (inner.kind != loop::StmtKind::For || inner.body.size() != 1 || inner.body[0].empty()) return false;
@@ -72,22 +72,42 @@ bool Emitter::clears(const StmtNode& loop, const StmtNode& tile) {
   return steps && place.is_number() && place.constant == 0;
 }
 
+// The product that register code computes, when the operands lie as it wants them.
+std::optional<Product> Emitter::tile_product(const StmtNode& n) const {
+  const te::Program& meaning = n.intrinsic->meaning;
+  if (n.operands.size() != 3 || meaning.inputs.size() != 2) return std::nullopt;
+  const DType dtype = meaning.stages[0].dtype, left = meaning.inputs[0].dtype, right = meaning.inputs[1].dtype;
+  const DType types[] = {left, right, dtype};
+  for (size_t i = 0; i < 3; ++i)
+    if (places_[static_cast<size_t>(n.operands[i].buffer)].dtype != types[i]) return std::nullopt;
+  const auto &a = n.operands[0].strides, &b = n.operands[1].strides, &c = n.operands[2].strides;
+  if (c[1] != 1) return std::nullopt;
+  if (n.intrinsic->emit == loop::Emit::OuterProduct) {
+    const bool fits = n.extents.size() == 3 && b[1] == 1 && left == dtype && right == dtype;
+    const bool typed = dtype == DType::F32 || dtype == DType::F64 || is_int(dtype);
+    return fits && typed ? std::optional(Product::MultiplyAdd) : std::nullopt;
+  }
+  if (n.extents.size() != 4 || n.extents[3]->kind != te::Kind::Int || n.extents[3]->integer != 4) return std::nullopt;
+  if (a[3] != 1 || b[1] != 4 || b[3] != 1 || dtype != DType::I32) return std::nullopt;
+  if (target_.arch == loop::Arch::X86_64) {
+    const bool there = target_.has("avx512vnni") || (target_.vector_bytes == 32 && target_.has("avxvnni"));
+    return there && left == DType::U8 && right == DType::I8 ? std::optional(Product::DotU8I8) : std::nullopt;
+  }
+  if (left == DType::U8 && right == DType::I8)
+    return target_.has("i8mm") ? std::optional(Product::DotU8I8) : std::nullopt;
+  if (left != right || !target_.has("dotprod")) return std::nullopt;
+  return left == DType::I8 ? Product::DotI8I8 : Product::DotU8U8;
+}
+
 void Emitter::tile(const StmtNode& n, bool fresh) {
   if (lanes_ > 1) {
     fail("a tile stands in a vector loop");
     return;
   }
-  if (n.intrinsic->emit != loop::Emit::OuterProduct || n.operands.size() != 3 || n.extents.size() != 3) {
-    fail("there is no code for the intrinsic " + n.intrinsic->name);
-    return;
-  }
-  const DType dtype = n.intrinsic->meaning.stages[0].dtype;
-  bool fits = n.operands[1].strides[1] == 1 && n.operands[2].strides[1] == 1;
-  fits = fits && (dtype == DType::F32 || dtype == DType::F64 || is_int(dtype));
-  for (const loop::TileOperand& o : n.operands) fits = fits && places_[static_cast<size_t>(o.buffer)].dtype == dtype;
+  const auto product = tile_product(n);
   memo_.emplace_back();
-  if (fits) {
-    tile_calls(n, {dtype, fresh, {}, nullptr});
+  if (product) {
+    tile_calls(n, {n.intrinsic->meaning.stages[0].dtype, *product, fresh, {}, nullptr});
   } else {
     tile_loops(n, fresh);
   }
@@ -110,40 +130,58 @@ void Emitter::repeat(llvm::Value* count, const std::function<void(llvm::Value*)>
   b_.SetInsertPoint(done);
 }
 
-// What the intrinsic means, element by element: for operands that lie otherwise than its code wants them.
+// What the intrinsic means, element by element: for operands that lie otherwise than its code wants them, and for
+// machines that have no such instruction.
 void Emitter::tile_loops(const StmtNode& n, bool fresh) {
-  llvm::Value* origin[3];
-  llvm::Value* extent[3];
-  for (size_t i = 0; i < 3; ++i) origin[i] = address(n.operands[i].buffer, n.operands[i].indices).offset.v;
-  for (size_t i = 0; i < 3; ++i) extent[i] = value(n.extents[i]).v;
-  const DType dtype = n.intrinsic->meaning.stages[0].dtype;
-  llvm::AllocaInst* sum = local(numbers_.computed(dtype), "sum");
-  auto offset = [&](size_t operand, std::array<llvm::Value*, 3> at) {
-    llvm::Value* r = origin[operand];
-    for (size_t a = 0; a < 3; ++a)
-      r = b_.CreateAdd(r, b_.CreateMul(at[a], b_.getInt64(static_cast<uint64_t>(n.operands[operand].strides[a]))));
-    return r;
+  const te::Stage& stage = n.intrinsic->meaning.stages[0];
+  const te::Node& body = *stage.body;
+  if (body.kind != te::Kind::Reduce || te::is_arg(body.combiner) || tile_) {
+    fail("the intrinsic " + n.intrinsic->name + " is no reduction");
+    return;
+  }
+  TilePoint point{&n, {}, {}};
+  for (const loop::TileOperand& o : n.operands) point.origins.push_back(address(o.buffer, o.indices).offset.v);
+  llvm::SmallVector<llvm::Value*, 4> extents;
+  for (const Expr& e : n.extents) extents.push_back(value(e).v);
+  point.at.assign(extents.size(), b_.getInt64(0));
+  tile_ = &point;
+  llvm::AllocaInst* sum = local(numbers_.computed(stage.dtype), "sum");
+  const Place& c = places_[static_cast<size_t>(n.operands.back().buffer)];
+  auto update = [&] {
+    memo_.emplace_back();
+    llvm::Value* v = value(body.args[0]).v;
+    memo_.pop_back();
+    llvm::Value* old = b_.CreateLoad(sum->getAllocatedType(), sum);
+    b_.CreateStore(arith_.combine(body.combiner, stage.dtype, old, v), sum);
   };
-  auto place = [&](size_t operand) -> const Place& { return places_[static_cast<size_t>(n.operands[operand].buffer)]; };
-  auto get = [&](size_t operand, std::array<llvm::Value*, 3> at) {
-    const Lanes v = load(place(operand), {{offset(operand, at), false, 0}, nullptr, true});
-    return numbers_.load_form(b_, place(operand).dtype, v.v);
-  };
-  repeat(extent[0], [&](llvm::Value* i) {
-    repeat(extent[1], [&](llvm::Value* j) {
-      llvm::Value* none = b_.getInt64(0);
-      b_.CreateStore(fresh ? llvm::Constant::getNullValue(sum->getAllocatedType()) : get(2, {i, j, none}), sum);
-      repeat(extent[2], [&](llvm::Value* k) {
-        llvm::Value* product = arith_.binary(te::BinaryOp::Mul, dtype, get(0, {i, j, k}), get(1, {i, j, k}));
-        llvm::Value* old = b_.CreateLoad(sum->getAllocatedType(), sum);
-        b_.CreateStore(arith_.binary(te::BinaryOp::Add, dtype, old, product), sum);
-      });
+  auto one = [&](auto& self, size_t axis) -> void {
+    if (axis == stage.axes.size()) {  // an element of the result: its reduction inside
+      for (size_t i = axis; i < point.at.size(); ++i) point.at[i] = b_.getInt64(0);
+      llvm::Value* pointer = element(c, tile_offset(n.operands.size() - 1));
+      const llvm::Align align(size_of(c.dtype));
+      llvm::Value* old = b_.CreateAlignedLoad(numbers_.stored(c.dtype), pointer, align);
+      b_.CreateStore(fresh ? arith_.identity(body.combiner, stage.dtype) : numbers_.load_form(b_, c.dtype, old), sum);
+      auto reduce = [&](auto& inner, size_t r) -> void {
+        if (r == point.at.size()) return update();
+        repeat(extents[r], [&](llvm::Value* i) { point.at[r] = i, inner(inner, r + 1); });
+      };
+      reduce(reduce, axis);
       llvm::Value* total = b_.CreateLoad(sum->getAllocatedType(), sum);
-      const llvm::Align align(size_of(place(2).dtype));
-      llvm::Value* pointer = element(place(2), offset(2, {i, j, none}));
-      b_.CreateAlignedStore(numbers_.store_form(b_, place(2).dtype, total), pointer, align);
-    });
-  });
+      b_.CreateAlignedStore(numbers_.store_form(b_, c.dtype, total), pointer, align);
+      return;
+    }
+    repeat(extents[axis], [&](llvm::Value* i) { point.at[axis] = i, self(self, axis + 1); });
+  };
+  one(one, 0);
+  tile_ = nullptr;
+}
+
+llvm::Value* Emitter::tile_offset(size_t operand) {
+  llvm::Value* r = tile_->origins[operand];
+  const std::vector<int64_t>& strides = tile_->tile->operands[operand].strides;
+  for (size_t a = 0; a < strides.size(); ++a)
+    r = b_.CreateAdd(r, b_.CreateMul(tile_->at[a], b_.getInt64(static_cast<uint64_t>(strides[a]))));
+  return r;
 }
 
 // One call for each size that can occur, chosen by what the extents are at run time.
@@ -167,6 +205,7 @@ void Emitter::tile_calls(const StmtNode& n, TileCall call) {
 // Columns in whole vectors and one with a mask; where there are no masks, the rest is done column by column.
 void Emitter::tile_body(const StmtNode& n, const TileCall& call, int64_t rows, int64_t columns) {
   TileShape shape;
+  shape.product = call.product;
   shape.dtype = call.dtype;
   shape.fresh = call.fresh;
   shape.rows = static_cast<int>(rows);
@@ -181,7 +220,8 @@ void Emitter::tile_body(const StmtNode& n, const TileCall& call, int64_t rows, i
     shape.vectors = static_cast<int>(vectors);
     shape.masked = masked;
     llvm::Type* type = numbers_.stored(call.dtype);
-    llvm::Value* b = b_.CreateConstGEP1_64(type, call.pointers[1], static_cast<uint64_t>(from));
+    llvm::Value* b =
+        b_.CreateConstGEP1_64(type, call.pointers[1], static_cast<uint64_t>(from));  // 4 bytes a column too
     llvm::Value* c = b_.CreateConstGEP1_64(type, call.pointers[2], static_cast<uint64_t>(from));
     b_.CreateCall(outer_product(module_, target_, shape),
                   {call.pointers[0], b, c, row_step, call.depth, b_.getInt64(static_cast<uint64_t>(live))});

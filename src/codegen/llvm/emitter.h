@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "codegen/llvm/arith.h"
+#include "codegen/llvm/microkernel.h"
 #include "loop/affine.h"
 #include "loop/stmt.h"
 
@@ -129,13 +130,16 @@ class Emitter {
   void tile(const loop::StmtNode& n, bool fresh);
   struct TileCall {
     DType dtype;
+    Product product;
     bool fresh;
     llvm::Value* pointers[3];
     llvm::Value* depth;
   };
   void tile_calls(const loop::StmtNode& n, TileCall call);
   void tile_body(const loop::StmtNode& n, const TileCall& call, int64_t rows, int64_t columns);
+  std::optional<Product> tile_product(const loop::StmtNode& n) const;
   void tile_loops(const loop::StmtNode& n, bool fresh);
+  llvm::Value* tile_offset(size_t operand);
   void repeat(llvm::Value* count, const std::function<void(llvm::Value*)>& body);
   static bool clears(const loop::StmtNode& loop, const loop::StmtNode& tile);
   std::set<int64_t> values_of(const te::Expr& e, int64_t most);
@@ -158,6 +162,13 @@ class Emitter {
   std::vector<std::unordered_map<const void*, Lanes>> memo_;
   std::unordered_map<const void*, bool> reads_;
   std::map<const loop::StmtNode*, Accumulator> accumulators_;
+  // Set while the meaning of a tile is written as loops: reads then name its operands, at this point of its axes.
+  struct TilePoint {
+    const loop::StmtNode* tile;
+    std::vector<llvm::Value*> origins;  // offset of each operand
+    std::vector<llvm::Value*> at;
+  };
+  TilePoint* tile_ = nullptr;
   std::optional<std::string> error_;
 };
 

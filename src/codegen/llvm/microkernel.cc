@@ -2,6 +2,8 @@
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsAArch64.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
@@ -16,13 +18,19 @@ using Values = std::vector<llvm::Value*>;
 class OuterProduct {
  public:
   OuterProduct(llvm::Module& module, const loop::Target& target, const TileShape& shape)
-      : module_(module), s_(shape), b_(module.getContext()), lane_splats_(target.arch == loop::Arch::AArch64) {
+      : module_(module),
+        s_(shape),
+        b_(module.getContext()),
+        lane_splats_(target.arch == loop::Arch::AArch64 && shape.product == Product::MultiplyAdd) {
     scalar_ = s_.dtype == DType::F64 ? b_.getDoubleTy()
               : s_.dtype == DType::F32
                   ? b_.getFloatTy()
                   : static_cast<llvm::Type*>(b_.getIntNTy(static_cast<unsigned>(8 * size_of(s_.dtype))));
     vector_ = s_.lanes > 1 ? llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(s_.lanes)) : scalar_;
     group_ = static_cast<int>(16 / size_of(s_.dtype));
+    dot_ = s_.product != Product::MultiplyAdd;
+    x86_ = target.arch == loop::Arch::X86_64;
+    unit_ = dot_ ? b_.getInt8Ty() : scalar_;
   }
 
   llvm::Function* run(const loop::Target& target) {
@@ -59,9 +67,14 @@ class OuterProduct {
     llvm::Value* live = b_.CreateVectorSplat(static_cast<unsigned>(s_.lanes), f_->getArg(5));
     return b_.CreateICmpULT(llvm::ConstantVector::get(numbers), live);
   }
-  llvm::Value* load(llvm::Type* type, llvm::Value* p, bool with_mask) {
-    if (!with_mask) return b_.CreateAlignedLoad(type, p, align());
-    return b_.CreateMaskedLoad(type, p, align(), mask_, llvm::Constant::getNullValue(type));
+  llvm::Value* load(llvm::Type* type, llvm::Value* p, bool with_mask) { return load(type, p, with_mask, align()); }
+  llvm::Value* load(llvm::Type* type, llvm::Value* p, bool with_mask, llvm::Align alignment) {
+    if (!with_mask) return b_.CreateAlignedLoad(type, p, alignment);
+    return b_.CreateMaskedLoad(type, p, alignment, mask_, llvm::Constant::getNullValue(type));
+  }
+  // Of A and B.
+  llvm::Value* fetch(llvm::Type* type, llvm::Value* p, bool with_mask) {
+    return load(type, p, with_mask, dot_ ? llvm::Align(1) : align());
   }
   void store(llvm::Value* v, llvm::Value* p, bool with_mask) {
     if (with_mask) {
@@ -70,12 +83,13 @@ class OuterProduct {
       b_.CreateAlignedStore(v, p, align());
     }
   }
-  llvm::Value* step(llvm::Value* p, int64_t elements) {
-    return b_.CreateConstGEP1_64(scalar_, p, static_cast<uint64_t>(elements));
+  llvm::Value* step(llvm::Value* p, int64_t elements) {  // of A or B
+    return b_.CreateConstGEP1_64(unit_, p, static_cast<uint64_t>(elements));
   }
   llvm::Value* c_place(int i, int j) {
     llvm::Value* row = b_.CreateMul(f_->getArg(3), b_.getInt64(static_cast<uint64_t>(i)));
-    return step(b_.CreateGEP(scalar_, f_->getArg(2), row), int64_t{j} * s_.lanes);
+    llvm::Value* first = b_.CreateGEP(scalar_, f_->getArg(2), row);
+    return b_.CreateConstGEP1_64(scalar_, first, static_cast<uint64_t>(int64_t{j} * s_.lanes));
   }
   llvm::Value* splat(llvm::Value* x) {
     return s_.lanes > 1 ? b_.CreateVectorSplat(static_cast<unsigned>(s_.lanes), x) : x;
@@ -87,11 +101,37 @@ class OuterProduct {
   }
   void multiply(int i, int j, llvm::Value* a, llvm::Value* b) {
     llvm::Value*& sum = sums_[at(i, j)];
-    if (is_float(s_.dtype)) {
+    if (dot_) {
+      sum = dot(sum, a, b);
+    } else if (is_float(s_.dtype)) {
       sum = b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector_}, {a, b, sum});
     } else {
       sum = b_.CreateAdd(b_.CreateMul(a, b), sum);
     }
+  }
+
+  // Each 32-bit lane holds four bytes of either side.
+  llvm::Value* dot(llvm::Value* sum, llvm::Value* a, llvm::Value* b) {
+    if (s_.lanes == 1) {
+      llvm::Type* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), 4);
+      llvm::Type* wide = llvm::FixedVectorType::get(b_.getInt32Ty(), 4);
+      llvm::Value* x = b_.CreateIntCast(b_.CreateBitCast(a, bytes), wide, s_.product == Product::DotI8I8);
+      llvm::Value* y = b_.CreateIntCast(b_.CreateBitCast(b, bytes), wide, s_.product != Product::DotU8U8);
+      return b_.CreateAdd(sum, b_.CreateAddReduce(b_.CreateMul(x, y)));
+    }
+    if (x86_) {
+      const auto id = s_.lanes == 16  ? llvm::Intrinsic::x86_avx512_vpdpbusd_512
+                      : s_.lanes == 8 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
+                                      : llvm::Intrinsic::x86_avx512_vpdpbusd_128;
+      return b_.CreateIntrinsic(id, {}, {sum, a, b});
+    }
+    llvm::Type* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), 16);
+    llvm::Value *x = b_.CreateBitCast(a, bytes), *y = b_.CreateBitCast(b, bytes);
+    if (s_.product == Product::DotU8I8)
+      return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_usdot, {vector_, bytes}, {sum, x, y});
+    const auto id =
+        s_.product == Product::DotI8I8 ? llvm::Intrinsic::aarch64_neon_sdot : llvm::Intrinsic::aarch64_neon_udot;
+    return b_.CreateIntrinsic(id, {vector_, bytes}, {sum, x, y});
   }
 
   // A column of A as few values as possible: whole vectors where rows are neighbours and lanes can be splatted for
@@ -101,8 +141,8 @@ class OuterProduct {
     int i = 0;
     if (lane_splats_ && s_.a_row == 1)
       for (; i + group_ <= s_.rows; i += group_)
-        out.push_back(load(llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(group_)), step(pa, i), false));
-    for (; i < s_.rows; ++i) out.push_back(load(scalar_, step(pa, i * s_.a_row), false));
+        out.push_back(fetch(llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(group_)), step(pa, i), false));
+    for (; i < s_.rows; ++i) out.push_back(fetch(scalar_, step(pa, i * s_.a_row), false));
     return out;
   }
   llvm::Value* a_of_row(const Values& a, int i) {
@@ -111,7 +151,9 @@ class OuterProduct {
     if (i < whole) return splat_lane(a[static_cast<size_t>(i / group_)], i % group_);
     return splat(a[static_cast<size_t>(whole / group_ + i - whole)]);
   }
-  llvm::Value* load_b(llvm::Value* pb, int j) { return load(vector_, step(pb, int64_t{j} * s_.lanes), masked(j)); }
+  llvm::Value* load_b(llvm::Value* pb, int j) {
+    return fetch(vector_, step(pb, int64_t{j} * s_.lanes * (dot_ ? 4 : 1)), masked(j));
+  }
 
   void depth_loop() {
     // Four neighbours along k in one load, where that is how A lies and lanes can be splatted for nothing.
@@ -168,8 +210,9 @@ class OuterProduct {
   // B streams from a farther cache, which the machine's own prefetcher does not follow across pages.
   void prefetch_b(llvm::Value* qb) {
     if (lane_splats_ && s_.rows < 4) return;  // as fast as memory gives already
-    const int64_t width = int64_t{s_.lanes} * s_.vectors, line = 64 / static_cast<int64_t>(size_of(s_.dtype));
-    const int64_t ahead = std::clamp<int64_t>(3072 / (width * static_cast<int64_t>(size_of(s_.dtype))), 8, 48);
+    const auto bytes = static_cast<int64_t>(dot_ ? 1 : size_of(s_.dtype));
+    const int64_t width = int64_t{s_.lanes} * s_.vectors * (dot_ ? 4 : 1), line = 64 / bytes;
+    const int64_t ahead = std::clamp<int64_t>(3072 / (width * bytes), 8, 48);
     const uint32_t locality = lane_splats_ ? 2 : 3;
     for (int64_t at = 0; at < width; at += line) {
       llvm::Value* p = step(qb, ahead * s_.b_depth + at);
@@ -239,7 +282,7 @@ class OuterProduct {
     const auto [pa, pb] =
         loop(f_->getArg(0), f_->getArg(1), groups, group_, sums_, [&](llvm::Value* qa, llvm::Value* qb) {
           Values a;
-          for (int i = 0; i < s_.rows; ++i) a.push_back(load(type, step(qa, i * s_.a_row), false));
+          for (int i = 0; i < s_.rows; ++i) a.push_back(fetch(type, step(qa, i * s_.a_row), false));
           for (int k = 0; k < group_; ++k) {
             Values b;
             for (int j = 0; j < s_.vectors; ++j) b.push_back(load_b(step(qb, k * s_.b_depth), j));
@@ -256,6 +299,8 @@ class OuterProduct {
   const TileShape s_;
   llvm::IRBuilder<> b_;
   const bool lane_splats_;
+  bool dot_ = false, x86_ = false;
+  llvm::Type* unit_;  // of the steps of A and B
   llvm::Type* scalar_;
   llvm::Type* vector_;
   int group_;
@@ -269,7 +314,7 @@ class OuterProduct {
 std::string TileShape::name() const {
   std::string s = "iso.tile." + std::to_string(rows) + "x" + std::to_string(vectors) + "x" + std::to_string(lanes);
   s += std::string(masked ? "m" : "") + (fresh ? "z." : ".");
-  s += std::string(isomer::name(dtype));
+  s += std::string(isomer::name(dtype)) + "." + std::to_string(static_cast<int>(product));
   for (const int64_t n : {a_row, a_depth, b_depth}) s += "." + std::to_string(n);
   return s;
 }

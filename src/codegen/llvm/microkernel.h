@@ -15,14 +15,18 @@ class Module;
 
 namespace isomer::codegen {
 
+// What one step of k does to an element of C.
+enum class Product : uint8_t { MultiplyAdd, DotU8I8, DotI8I8, DotU8U8 };
+
 struct TileShape {
-  DType dtype = DType::F32;  // F32, F64 or an integer type
+  Product product = Product::MultiplyAdd;
+  DType dtype = DType::F32;  // of C: F32, F64 or an integer type; A and B have it too, or are bytes in groups of 4
   int rows = 1;
   int lanes = 1;
   int vectors = 1;                              // of `lanes` columns
   bool masked = false;                          // the last vector has fewer live lanes
   bool fresh = false;                           // C is overwritten: what was there counts as 0
-  int64_t a_row = 1, a_depth = 1, b_depth = 1;  // steps in elements; columns of B and C are contiguous
+  int64_t a_row = 1, a_depth = 1, b_depth = 1;  // steps in elements of A and B; columns of B and C are contiguous
 
   std::string name() const;
 };

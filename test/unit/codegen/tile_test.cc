@@ -89,6 +89,51 @@ TEST(Tile, ProductsWithTailsOnNarrowerVectors) {
   check_target(*loop::parse_target("x86-64-v3"));
 }
 
+// Byte products: by the machine's instruction, and where it has none by what they mean.
+void check_bytes(const loop::Target& target, const loop::IntrinsicPtr& tile, int64_t m, int64_t n, int64_t k) {
+  const DType left = tile->meaning.inputs[0].dtype, right = tile->meaning.inputs[1].dtype;
+  loop::Function f;
+  f.name = "bytes";
+  f.buffers = {argument("A", left, {m, k, 4}), argument("B", right, {k, n, 4}),
+               argument("C", DType::I32, {m, n}, true)};
+  f.arguments = 3;
+  f.body =
+      Stmt::tile(tile, {{0, {0, 0, 0}, {4 * k, 0, 4, 1}}, {1, {0, 0, 0}, {0, 4, 4 * n, 1}}, {2, {0, 0}, {n, 1, 0, 0}}},
+                 {Expr(m), Expr(n), Expr(k), Expr(4)});
+  EXPECT_TRUE(loop::verify(f).ok()) << loop::verify(f).error().to_string();
+  Random random(9);
+  auto bytes = [&](DType type, std::vector<int64_t> dims) {
+    Tensor t(type, std::move(dims));
+    for (int64_t i = 0; i < t.size(); ++i) t.set_integer(i, random.between(-128, 255));
+    return t;
+  };
+  const Tensor a = bytes(left, {m, k, 4}), b = bytes(right, {k, n, 4}), c = bytes(DType::I32, {m, n});
+  const KernelRun run = run_kernel(f, {a, b, c}, {}, target);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      int64_t want = c.integer(i * n + j);
+      for (int64_t l = 0; l < k; ++l)
+        for (int64_t q = 0; q < 4; ++q) want += a.integer((i * k + l) * 4 + q) * b.integer((l * n + j) * 4 + q);
+      ASSERT_EQ(run.arguments[2].integer(i * n + j), want) << tile->name << " at " << i << ", " << j;
+    }
+}
+
+TEST(Tile, BytesOfAllKinds) {
+  auto host = host_target();
+  ASSERT_TRUE(host.ok());
+  for (const char* name : {"dot_14x32_u8_i8", "dot_8x12_i8_i8", "dot_8x12_u8_u8"}) {
+    const auto tile = loop::find_intrinsic(name);
+    ASSERT_TRUE(tile.has_value()) << name;
+    check_bytes(*host, *tile, 8, 12, 5);
+    check_bytes(*host, *tile, 3, 7, 1);
+  }
+  for (const loop::IntrinsicPtr& tile : loop::dot_products_for(*host, DType::U8, DType::I8)) {
+    const auto& axes = tile->meaning.stages[0].axes;
+    check_bytes(*host, tile, axes[0].extent.value(), axes[1].extent.value(), 37);
+    check_bytes(*host, tile, axes[0].extent.value() - 1, axes[1].extent.value() - 3, 3);
+  }
+}
+
 // A tile that is cleared first gives the product alone; a clear of less than the tile stays what it is.
 TEST(Tile, ClearedFirst) {
   auto host = host_target();
