@@ -9,10 +9,13 @@
 namespace isomer::rewrite {
 namespace {
 
-Terms terms_of(const Match& m) {
+Terms terms_of(const EditGraph& graph, const Match& m) {
   Terms t;
-  for (const int64_t s : m.sizes.symbols) t.sizes.symbols.emplace_back(s);
-  for (const auto& list : m.sizes.lists) t.sizes.lists.emplace_back(list->begin(), list->end());
+  for (const int64_t s : m.sizes.symbols) t.sizes.symbols.push_back(graph.size(s));
+  for (const auto& list : m.sizes.lists) {
+    auto& dims = t.sizes.lists.emplace_back();
+    for (const int64_t s : *list) dims.push_back(graph.size(s));
+  }
   t.types = m.types;
   t.attributes = m.attributes;
   return t;
@@ -50,7 +53,7 @@ Expected<Edit> apply(EditGraph& graph, const Rule& rule, const Match& m) {
   uint64_t key = 0;
   for (const uint32_t id : m.nodes) key = std::max(key, graph.key(id));
   graph.set_origin(origins(graph, m), key);
-  const Terms terms = terms_of(m);
+  const Terms terms = terms_of(graph, m);
   auto built = SideBuilder<EditGraph>(rule, terms, graph, m.inputs).build(rule.rhs);
   if (!built.ok()) {
     drop_new(graph, before);

@@ -22,6 +22,23 @@ EditGraph::EditGraph(const ir::Graph& graph, const ir::OpTable& table, AttrHabit
   }
 }
 
+int64_t EditGraph::number(const Dim& d) {
+  if (d.is_const()) return d.value();
+  const auto [it, fresh] =
+      open_numbers_.emplace(d.to_string(), kFirstOpenSize + static_cast<int64_t>(open_sizes_.size()));
+  if (fresh) open_sizes_.push_back(d);
+  return it->second;
+}
+
+const std::vector<int64_t>* EditGraph::dims(ir::Value v) const {
+  const auto& dims = nodes_[v.node]->dims[v.index];
+  return dims ? &*dims : nullptr;
+}
+
+Dim EditGraph::size(int64_t number) const {
+  return is_open_size(number) ? open_sizes_[static_cast<size_t>(number - kFirstOpenSize)] : Dim(number);
+}
+
 uint32_t EditGraph::append(ir::Node n, bool fresh) {
   const auto id = static_cast<uint32_t>(nodes_.size());
   auto slot = std::make_shared<Slot>();
@@ -39,6 +56,12 @@ uint32_t EditGraph::append(ir::Node n, bool fresh) {
   slot->constant = n.op == &ir::const_op() || constant;
   slot->canonical =
       n.attrs.empty() || n.op == &ir::const_op() ? n.attrs : habits_->of(*n.op).canonical(n.attrs, shapes);
+  for (const Type& t : n.types) {
+    auto& dims = slot->dims.emplace_back();
+    if (!t.shape.has_rank()) continue;
+    dims.emplace();
+    for (const Dim& d : t.shape.dims()) dims->push_back(number(d));
+  }
   slot->key = key_;
   slot->fresh = fresh;
   by_op_[n.op].push_back(id);

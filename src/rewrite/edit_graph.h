@@ -5,12 +5,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "ir/graph.h"
 #include "rewrite/absent_attrs.h"
+#include "rewrite/size.h"
 
 namespace isomer::rewrite {
 
@@ -31,6 +33,10 @@ class EditGraph {
   const ir::Attrs& attrs(uint32_t id) const { return nodes_[id]->canonical; }
   const Type& type(ir::Value v) const { return node(v.node).types[v.index]; }
   DType dtype(ir::Value v) const { return type(v).dtype; }
+  // The dims of a value as numbers, with open sizes from kFirstOpenSize on (size.h); null when the rank is not known.
+  const std::vector<int64_t>* dims(ir::Value v) const;
+  // The size that such a number stands for.
+  Dim size(int64_t number) const;
   std::span<const Use> uses(uint32_t id) const { return uses_[id]; }
   std::span<const ir::Output> outputs() const { return outputs_; }
   bool is_output(ir::Value v) const;
@@ -66,12 +72,14 @@ class EditGraph {
   struct Slot {
     ir::Node node;
     ir::Attrs canonical;
+    std::vector<std::optional<std::vector<int64_t>>> dims;  // one per output
     bool constant = false;
     bool fresh = false;  // made by a rewrite: a result without a name gets one
     uint64_t key = 0;
   };
 
   uint32_t append(ir::Node node, bool fresh);
+  int64_t number(const Dim& d);
   void raise_depth(uint32_t id);
   std::vector<uint32_t> order() const;
 
@@ -85,6 +93,8 @@ class EditGraph {
   std::vector<uint32_t> depth_;
   std::vector<ir::Output> outputs_;
   std::unordered_map<const ir::OpDef*, std::vector<uint32_t>> by_op_;
+  std::vector<Dim> open_sizes_;
+  std::unordered_map<std::string, int64_t> open_numbers_;
   std::vector<std::string> origin_;
   uint64_t key_ = 0;
 };

@@ -158,7 +158,9 @@ bool admits(const Rule& rule, const SizeValues& v) {
   }
   return std::all_of(rule.conditions.begin(), rule.conditions.end(), [&](const Condition& c) {
     const auto a = c.left.evaluate(v), b = c.right.evaluate(v);
-    return a && b && holds(c.relation, *a, *b);
+    if (!a || !b) return false;
+    if ((is_open_size(*a) || is_open_size(*b)) && c.relation != Relation::Equal) return false;
+    return holds(c.relation, *a, *b);
   });
 }
 

@@ -44,9 +44,10 @@ bool content_holds(Content content, const Tensor& t) {
 
 bool MatchState::finish() {
   using Test = bool (MatchState::*)();
-  constexpr Test kTests[] = {&MatchState::bind_types,        &MatchState::bind_lists,       &MatchState::solve_sizes,
-                             &MatchState::check_whole_lists, &MatchState::check_conditions, &MatchState::check_contents,
-                             &MatchState::check_uses,        &MatchState::check_cycle};
+  constexpr Test kTests[] = {
+      &MatchState::bind_types,        &MatchState::bind_lists,       &MatchState::solve_sizes,
+      &MatchState::check_whole_lists, &MatchState::check_open_sizes, &MatchState::check_conditions,
+      &MatchState::check_contents,    &MatchState::check_uses,       &MatchState::check_cycle};
   stage_ = 0;
   for (const Test test : kTests) {
     if (!(this->*test)()) break;
@@ -73,8 +74,7 @@ bool MatchState::bind_types() {
       types_[input.type.variable] = found.dtype;
       type_bound_[input.type.variable] = true;
     }
-    if (!found.shape.is_static())
-      return decline([&] { return fmt::format("?{} is {}, whose sizes are open", input.name, found.to_string()); });
+    if (!graph_.dims(inputs_[i])) return wrong();
   }
   for (size_t c = 0; c < nodes_.size(); ++c)
     for (const AttrTest& test : pattern_.calls[c].attrs)
@@ -119,8 +119,7 @@ bool MatchState::bind_lists() {
   sizes_.symbols.assign(rule_.symbols.size(), SizeValues::kOpen);
   sizes_.lists.assign(rule_.lists.size(), std::nullopt);
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const std::vector<int64_t> dims = graph_.type(inputs_[i]).shape.values();
-    if (!bind_list(rule_.inputs[i].shape, dims, ("?" + rule_.inputs[i].name).c_str())) return false;
+    if (!bind_list(rule_.inputs[i].shape, *graph_.dims(inputs_[i]), ("?" + rule_.inputs[i].name).c_str())) return false;
   }
   return true;
 }
@@ -174,6 +173,20 @@ bool MatchState::check_whole_lists() {
           !same(call.inputs[i].sizes, size_numbers(c, i)))
         return false;
   }
+  return true;
+}
+
+// An open size counts as at least 1. The replacement may use it only in the shapes that it infers.
+bool MatchState::check_open_sizes() {
+  const auto open = [&](uint32_t s) { return is_open_size(sizes_.symbols[s]); };
+  const auto unknown = [&](const std::string& name) {
+    return decline([&] { return fmt::format("{} must be a number here, and this graph leaves it open", name); });
+  };
+  for (uint32_t s = 0; s < rule_.symbols.size(); ++s)
+    if (open(s) && (rule_.symbols[s].at_least > 1 || pattern_.needs_number[s])) return unknown(rule_.symbols[s].name);
+  for (uint32_t l = 0; l < rule_.lists.size(); ++l)
+    if (pattern_.needs_list[l] && std::any_of(sizes_.lists[l]->begin(), sizes_.lists[l]->end(), is_open_size))
+      return unknown(rule_.lists[l].name + "...");
   return true;
 }
 

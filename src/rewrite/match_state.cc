@@ -293,13 +293,8 @@ std::optional<std::vector<int64_t>> MatchState::size_numbers(uint32_t call, uint
 std::optional<std::vector<int64_t>> MatchState::numbers(const Equation& e) const {
   switch (e.source) {
     case Equation::Source::Shape: {
-      std::vector<int64_t> out;
-      const Shape& s = graph_.type(inputs_[e.index]).shape;
-      for (const Dim& d : s.dims()) {
-        if (!d.is_const()) return std::nullopt;
-        out.push_back(d.value());
-      }
-      return out;
+      const std::vector<int64_t>* dims = graph_.dims(inputs_[e.index]);
+      return dims ? std::optional(*dims) : std::nullopt;
     }
     case Equation::Source::Attribute: {
       const AttrTest& test = pattern_.calls[e.index].attrs[e.slot];

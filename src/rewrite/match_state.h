@@ -38,6 +38,7 @@ class MatchState {
   bool bind_list(const SizeList& list, std::span<const int64_t> found, const char* what);
   bool solve_sizes();
   bool check_whole_lists();
+  bool check_open_sizes();
   bool check_conditions();
   bool check_contents();
   bool check_uses();

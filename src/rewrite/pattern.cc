@@ -87,6 +87,28 @@ class Alike {
   std::vector<int> uses_;
 };
 
+void mark_needs(Pattern& p, const SizeList& list) {
+  for (const SizeItem& item : list) {
+    std::vector<uint32_t> symbols;
+    item.size.symbols(symbols);
+    item.to.symbols(symbols);
+    for (const uint32_t s : symbols) p.needs_number[s] = true;
+    if (item.kind == SizeItem::Kind::List) p.needs_list[item.list] = true;
+  }
+}
+
+void find_needs(Pattern& p) {
+  p.needs_number.assign(p.rule->symbols.size(), false);
+  p.needs_list.assign(p.rule->lists.size(), false);
+  for (const Call& c : p.rule->rhs.calls) {
+    for (const Operand& o : c.inputs) mark_needs(p, o.sizes);
+    for (const auto& [name, term] : c.attrs) {
+      if (const auto* list = std::get_if<SizeList>(&term)) mark_needs(p, *list);
+      if (const auto* size = std::get_if<Size>(&term)) mark_needs(p, {{SizeItem::Kind::One, *size, {}, 0}});
+    }
+  }
+}
+
 }  // namespace
 
 Pattern compile(const Rule& rule, AttrHabitTable& habits) {
@@ -105,6 +127,7 @@ Pattern compile(const Rule& rule, AttrHabitTable& habits) {
   }
   for (const Operand& o : rule.lhs.outputs) p.mapped[o.id][o.index] = true;
   for (uint32_t root = 0; root < calls.size(); ++root) p.plans.push_back(Planner(rule).plan(root));
+  find_needs(p);
   const Alike alike(rule.lhs, rule.inputs.size());
   const auto& outputs = rule.lhs.outputs;
   p.symmetric = outputs.size() > 1;

@@ -40,6 +40,8 @@ struct Pattern {
   std::vector<std::vector<PlanStep>> plans;  // by root
   // Results that the rule maps, by call and index; the others may have no use outside.
   std::vector<std::vector<bool>> mapped;
+  // Symbols and lists that the replacement states in attributes or lists of sizes, by their place in the rule.
+  std::vector<bool> needs_number, needs_list;
   // Whether all outputs are calls alike, so that the same nodes in another order are the same match.
   bool symmetric = false;
 };

@@ -56,6 +56,13 @@ std::string to_string(const Condition& c, const Rule& rule) {
   return fmt::format("{} {} {}", c.left.to_string(n), sign(c.relation), c.right.to_string(n));
 }
 
+std::string to_string(const Proof& p) {
+  std::string out = fmt::format("proof {}", name(p.kind));
+  if (p.kind == Proof::Kind::Bounded) out += fmt::format(" {}", p.bound);
+  if (p.kind == Proof::Kind::Field) out += fmt::format(" {}", p.error);
+  return out + fmt::format(" rule {} operators {} prover {}", p.rule, p.operators, p.prover);
+}
+
 namespace {
 
 class Printer {
@@ -75,7 +82,7 @@ class Printer {
     side(rule_.rhs);
     conditions();
     if (proofs)
-      for (const Proof& p : rule_.proofs) proof(p);
+      for (const Proof& p : rule_.proofs) out_ += "  " + to_string(p) + "\n";
     return out_;
   }
 
@@ -197,13 +204,6 @@ class Printer {
     for (const Condition& c : rule_.conditions) all.push_back(to_string(c, rule_));
     for (size_t i = 0; i < all.size(); ++i)
       out_ += fmt::format("{}{}{}", i ? "        " : "  where ", all[i], i + 1 < all.size() ? ",\n" : "\n");
-  }
-
-  void proof(const Proof& p) {
-    out_ += fmt::format("  proof {}", name(p.kind));
-    if (p.kind == Proof::Kind::Bounded) out_ += fmt::format(" {}", p.bound);
-    if (p.kind == Proof::Kind::Field) out_ += fmt::format(" {}", p.error);
-    out_ += fmt::format(" rule {} operators {} prover {}\n", p.rule, p.operators, p.prover);
   }
 
   const Rule& rule_;

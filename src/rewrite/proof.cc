@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "ir/graph.h"
@@ -91,6 +92,36 @@ Expected<const Proof*> valid_proof(const Rule& rule, OperatorHashes& operators) 
     if (p.operators != records) return refuse("has a stale proof: an operator in it has changed", p.where);
   }
   return &rule.proofs.front();
+}
+
+std::string with_proofs(std::string_view text, const std::vector<Rule>& rules) {
+  std::vector<std::string_view> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  const auto first_word = [](std::string_view line) {
+    const size_t start = std::min(line.find_first_not_of(" \t\r"), line.size());
+    return line.substr(start, line.find_first_of(" \t\r", start) - start);
+  };
+  std::string out;
+  size_t next = 0;
+  for (size_t line = 0; line < lines.size();) {
+    while (next < rules.size() && rules[next].where.line <= line + 1) ++next;
+    const size_t end = next < rules.size() ? rules[next].where.line - 1 : lines.size();
+    // The rule ends at its last line that says something; comments before the next rule belong to that one.
+    size_t last = line;
+    for (size_t i = line; i < end; ++i)
+      if (const auto w = first_word(lines[i]); !w.empty() && w[0] != '#' && w != "proof") last = i;
+    for (size_t i = line; i < end; ++i) {
+      if (first_word(lines[i]) != "proof") out += std::string(lines[i]) + "\n";
+      if (i == last && next > 0)
+        for (const Proof& p : rules[next - 1].proofs) out += "  " + to_string(p) + "\n";
+    }
+    line = std::max(end, line + 1);
+  }
+  return out;
 }
 
 }  // namespace isomer::rewrite

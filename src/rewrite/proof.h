@@ -32,4 +32,8 @@ class OperatorHashes {
 // lines, the first is taken when several count.
 Expected<const Proof*> valid_proof(const Rule& rule, OperatorHashes& operators);
 
+// A .rules text with the proof lines of its rules replaced by those that `rules` (parsed from this text, in order) hold
+// now. Everything else, comments and layout included, stays as it was.
+std::string with_proofs(std::string_view text, const std::vector<Rule>& rules);
+
 }  // namespace isomer::rewrite

@@ -174,6 +174,7 @@ std::string_view name(Proof::Kind k);
 std::string_view name(Content c);
 std::string_view sign(Relation r);  // "==", "!=", "<", "<="
 std::string to_string(const Condition& c, const Rule& rule);
+std::string to_string(const Proof& p);  // the line, without indentation
 
 // The rules of a text, each with its place. Proof lines are read, not judged. `family` is given to each rule.
 Expected<std::vector<Rule>> parse_rules(std::string_view text, const ir::OpTable& table, const std::string& file = "",

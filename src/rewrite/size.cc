@@ -68,7 +68,8 @@ std::optional<int64_t> Size::evaluate(const SizeValues& v) const {
   }
   const auto a = left().evaluate(v);
   const auto b = a ? right().evaluate(v) : std::nullopt;
-  return b ? combine(kind_, *a, *b) : std::nullopt;
+  if (!b || is_open_size(*a) || is_open_size(*b)) return std::nullopt;
+  return combine(kind_, *a, *b);
 }
 
 Dim Size::evaluate(const DimValues& v) const {
@@ -127,6 +128,7 @@ std::string Size::text(const Names& names, int level) const {
 }
 
 std::optional<int64_t> solve(const Size& e, uint32_t symbol, int64_t target, SizeValues& v) {
+  if (is_open_size(target)) return e.kind() == Size::Kind::Symbol ? std::optional(target) : std::nullopt;
   int64_t& x = v.symbols[symbol];
   const auto at = [&](int64_t value) {
     x = value;

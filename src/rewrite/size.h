@@ -14,6 +14,11 @@
 
 namespace isomer::rewrite {
 
+// A size of a graph that is no number (a dynamic batch) takes part in matching as a number from here on. It may be
+// bound and compared for equality; all arithmetic with it is unknown.
+inline constexpr int64_t kFirstOpenSize = int64_t{1} << 60;
+inline bool is_open_size(int64_t value) { return value >= kFirstOpenSize; }
+
 // Values of symbols and of list symbols, by their place in the rule.
 struct SizeValues {
   static constexpr int64_t kOpen = INT64_MIN;  // no value yet
@@ -40,7 +45,7 @@ class Size {
   const Size& left() const { return args_->first; }
   const Size& right() const { return args_->second; }
 
-  // Nothing when a symbol is open, a divisor is 0 or a number overflows.
+  // Nothing when a symbol has no value, a divisor is 0, a number overflows or is an open size inside an expression.
   std::optional<int64_t> evaluate(const SizeValues& values) const;
   Dim evaluate(const DimValues& values) const;
   // The symbols it names, each once, in order.

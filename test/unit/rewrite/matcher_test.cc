@@ -169,6 +169,28 @@ TEST_F(Rewriting, LeavesValuesAloneThatAreUsedOutside) {
   EXPECT_NE(why[0].reason.find("is an output of the graph"), std::string::npos) << why[0].reason;
 }
 
+TEST_F(Rewriting, LeavesOpenSizesOpen) {
+  const ir::Graph g = graph(R"(graph @g(%x: f32[batch,2,h,7]) {
+    %w = const f32[3,2,3,3] splat(0.5)
+    %v = const f32[4,2,3,3] splat(0.25)
+    return conv(%x, %w), conv(%x, %v)
+  })");
+  EditGraph edit(g, ops::table(), habits_);
+  ASSERT_EQ(matcher_.all(edit, 3).size(), 1u);
+  const ir::Graph after = rewrite(g, 1);
+  EXPECT_EQ(after.type(after.outputs()[1].value), g.type(g.outputs()[1].value));
+
+  // Here the replacement must state the size in a list.
+  const ir::Graph columns = graph(R"(graph @g(%x: f32[batch,3], %a: f32[3,k], %b: f32[3,k]) {
+    return matmul(%x, %a), matmul(%x, %b)
+  })");
+  EditGraph open(columns, ops::table(), habits_);
+  EXPECT_TRUE(matcher_.all(open, 0).empty());
+  const auto why = matcher_.explain(open, 0);
+  ASSERT_FALSE(why.empty());
+  EXPECT_NE(why[0].reason.find("must be a number here"), std::string::npos) << why[0].reason;
+}
+
 TEST_F(Rewriting, MakesNoCycle) {
   // The second product's weights come from the first product.
   const ir::Graph g = graph(R"(graph @g(%x: f32[3,3], %a: f32[3,3]) {

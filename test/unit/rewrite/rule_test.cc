@@ -6,6 +6,7 @@
 #include "interp/interp.h"
 #include "ops/table.h"
 #include "rewrite/instantiate.h"
+#include "rewrite/proof.h"
 #include "tensor/compare.h"
 #include "tensor/random_fill.h"
 
@@ -118,6 +119,44 @@ TEST(RuleText, RefusesWithPlaceAndReason) {
   EXPECT_NE(refusal(head + "  leaky_relu(?x){alpha=?a} => leaky_relu(?x){alpha=?b}").find("attribute 'b'"),
             std::string::npos);
   EXPECT_NE(refusal(head + "  [relu(?x), relu(?x)] => relu(?x)").find("E-"), std::string::npos);
+}
+
+TEST(RuleText, ProofsCountWhileRuleAndOperatorsStay) {
+  std::vector<Rule> rules = *parse_rules(kEnlarge, ops::table(), "t.rules");
+  OperatorHashes operators(ops::table());
+  EXPECT_FALSE(valid_proof(rules[0], operators).ok());
+  Proof p;
+  p.rule = rule_hash(rules[0]).hex();
+  p.operators = operators.of(rules[0]).hex();
+  p.prover = "1";
+  rules[0].proofs = {p};
+  const std::string text = with_proofs(kEnlarge, rules);
+  EXPECT_NE(text.find("# a kernel with a border of zeros"), std::string::npos);
+  const Rule proved = parse_one(text);
+  EXPECT_TRUE(valid_proof(proved, operators).ok());
+  EXPECT_EQ(with_proofs(text, {proved}), text);
+
+  const auto changed =
+      valid_proof(parse_one("rule x : exact ?x : T[N] relu(?x) => relu(?x)\n  " + to_string(p)), operators);
+  ASSERT_FALSE(changed.ok());
+  EXPECT_NE(changed.error().message.find("its text has changed"), std::string::npos);
+  Rule stale = proved;
+  stale.proofs[0].operators = std::string(32, '0');
+  const auto old = valid_proof(stale, operators);
+  ASSERT_FALSE(old.ok());
+  EXPECT_NE(old.error().message.find("stale"), std::string::npos);
+}
+
+TEST(RuleText, RealNumbersComeFromScalarConstants) {
+  const Rule r = parse_one(R"(
+rule shift : exact
+  real ?e
+  ?x : T[N]
+  sub(add(?x, ?e), ?e) => sub(add(?x, ?e), ?e)
+)");
+  EXPECT_EQ(print(parse_one(print(r))), print(r));
+  EXPECT_NE(refusal("rule r : exact real ?e ?x : T[N] relu(?x) => relu(?x)").find("does not use ?e"),
+            std::string::npos);
 }
 
 }  // namespace
