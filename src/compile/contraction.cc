@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "compile/accesses.h"
+#include "compile/epilogue.h"
 #include "compile/kernel.h"
 #include "loop/intrinsics.h"
 #include "te/simplify.h"
@@ -321,39 +322,20 @@ void ContractionKernel::epilogue() {
   buffers.push_back({"tile", DType::F32, {tile_rows_ * nr_}, loop::Scope::Scratch, true});
   row_in_tile_ = fresh("r", tile_rows_);
   lane_ = fresh("c", nr_);
-  out_batch_ = batch_, out_m_ = m_, out_n_ = n_;
-  const auto rename = [&](Axes& axes) {
-    for (LoopAxis& a : axes.list) a.var = next_var_++;
-  };
-  rename(out_batch_), rename(out_m_), rename(out_n_);
-  te::Substitution names;
-  std::vector<Expr> at;
-  std::vector<te::Axis> scope = {row_in_tile_.axis(), lane_.axis()};
-  for (const Axes* axes : {&out_batch_, &out_m_, &out_n_})
-    for (const LoopAxis& a : axes->list) scope.push_back(a.axis());
-  const auto loop_axis = [&](int id) -> Expr {
-    const auto it = var_of_.find(id);
-    if (it == var_of_.end()) return Expr(0);
-    for (const auto& [from, to] : {std::pair(&batch_, &out_batch_), {&m_, &out_m_}, {&n_, &out_n_}})
-      for (size_t i = 0; i < from->list.size(); ++i)
-        if (from->list[i].var == it->second) return to->list[i].expr();
-    return Expr(0);
-  };
-  for (const te::Axis& a : last().axes) {
-    const auto& ids = group_.rows.back();
-    const auto it = std::find(ids.begin(), ids.end(), a.id);
-    const Expr e = it == ids.end() ? Expr(0) : loop_axis(group_.rows[0][static_cast<size_t>(it - ids.begin())]);
-    names.var(a.id, e);
-    at.push_back(e);
-  }
+  const std::vector<te::Axis> scope = {row_in_tile_.axis(), lane_.axis()};
   const Expr place = te::simplify(row_in_tile_.expr() * Expr(nr_) + lane_.expr(), scope);
-  if (group_.stages.size() > 1) {
-    accesses_->pin(stage().value, result_, place);
-    out_body_ = accesses_->flat(names(last().body), scope);
-  } else {
-    out_body_ = Expr::read(result_, DType::F32, {place});
-  }
-  std::tie(out_buffer_, out_address_) = accesses_->write(last().value, at, scope);
+  const Epilogue e = epilogue_of(scene_, group_, *accesses_, result_, place, scope, next_var_);
+  out_buffer_ = e.buffer;
+  out_body_ = e.body;
+  out_address_ = e.address;
+  const auto renamed = [&](const Axes& axes) {
+    Axes out;
+    for (const LoopAxis& a : axes.list)
+      for (const auto& [id, axis] : e.axes)
+        if (var_of_.at(id) == a.var) out.list.push_back(axis);
+    return out;
+  };
+  out_batch_ = renamed(batch_), out_m_ = renamed(m_), out_n_ = renamed(n_);
   for (Axes* axes : {&out_batch_, &out_m_, &out_n_}) join_axes(axes->list, {&out_body_}, {&out_address_}, next_var_);
 }
 

@@ -45,6 +45,8 @@ struct Scene {
   loop::Target target;
   // A value that only kernels know: a new number of elements of a type in the arena.
   std::function<int(DType, int64_t)> temporary;
+  // A constant that is made when the model is compiled: `fill` writes its elements, in float.
+  std::function<int(int64_t elements, const std::function<void(float*)>& fill)> made_constant;
 
   const ModelStage& stage(int s) const { return graph->stages[static_cast<size_t>(s)]; }
   const StageValue& value(int v) const { return graph->values[static_cast<size_t>(v)]; }
@@ -58,5 +60,9 @@ Kernel rows_kernel(const Scene& scene, const Group& group, std::string name);
 // A contraction with its epilogue, by register tiles: rows of the left side as they lie or gathered into scratch, the
 // right side in packed panels. Nothing where no intrinsic of the target fits.
 std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group, const std::string& name);
+
+// Convolutions with 3x3 taps one apart, by Winograd's minimal filtering: fewer products, other roundings. Nothing where it
+// does not apply or does not pay.
+std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name);
 
 }  // namespace isomer::compile

@@ -194,15 +194,33 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
   ports(source);
   out_.plan.model = source.name();
   out_.plan.target = options_.target;
-  const Scene scene{&g_, &layouts_, &readers_, options_.target, [this](DType t, int64_t elements) {
+  const Scene scene{&g_,
+                    &layouts_,
+                    &readers_,
+                    options_.target,
+                    [this](DType t, int64_t elements) {
                       StageValue& v = g_.values.emplace_back();
                       v.name = "temporary";
                       v.dtype = t;
                       v.dims = {elements};
                       return static_cast<int>(g_.values.size()) - 1;
+                    },
+                    [this](int64_t elements, const std::function<void(float*)>& fill) {
+                      Tensor t(DType::F32, {elements});
+                      if (options_.weights) fill(t.mutable_as<float>());
+                      StageValue& v = g_.values.emplace_back();
+                      v.name = "constant";
+                      v.dims = t.dims();
+                      v.constant = std::move(t);
+                      return static_cast<int>(g_.values.size()) - 1;
                     }};
   for (const Group& group : groups) {
-    auto tiles = options_.contract && group.contraction ? contraction_kernels(scene, group, "kernel") : std::nullopt;
+    std::optional<std::vector<Kernel>> tiles;
+    if (options_.contract && group.contraction) {
+      auto winograd = options_.winograd ? winograd_kernel(scene, group, "kernel") : std::nullopt;
+      if (winograd) tiles.emplace().push_back(*std::move(winograd));
+      if (!tiles) tiles = contraction_kernels(scene, group, "kernel");
+    }
     if (!tiles) tiles.emplace().push_back(rows_kernel(scene, group, "kernel"));
     for (Kernel& kernel : *tiles) add_step(std::move(kernel));
   }

@@ -17,6 +17,7 @@ struct LowerOptions {
   loop::Target target;
   bool fuse = true;      // off: every stage is a kernel of its own, in row-major order: the naive reference
   bool contract = true;  // off: contractions are plain loops
+  bool winograd = true;  // off: no algorithm that rounds otherwise than a sum of products in some order
   bool weights = true;   // off: the plan's weights have no bytes, for those who ask for sizes alone
 };
 

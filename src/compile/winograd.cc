@@ -1,0 +1,473 @@
+// Convolutions by minimal filtering, F(4x4,3x3) or F(2x2,3x3). A tile of outputs needs a patch of inputs; patch and taps are
+// transformed so that the convolution is one product per point of the patch, summed over the channels: a matrix product of
+// tiles by channels for each point. One task takes a block of tiles through all three steps in its own scratch memory.
+#include <algorithm>
+#include <array>
+
+#include "compile/accesses.h"
+#include "compile/epilogue.h"
+#include "compile/kernel.h"
+#include "loop/affine.h"
+#include "loop/intrinsics.h"
+#include "te/simplify.h"
+
+namespace isomer::compile {
+
+using loop::LoopKind;
+using loop::Stmt;
+using te::Expr;
+
+namespace {
+
+using Matrix = std::vector<std::vector<double>>;
+
+struct Filtering {
+  int64_t outputs;  // of a tile, along an axis
+  Matrix input;     // patch x patch: B^T
+  Matrix taps;      // patch x 3: G
+  Matrix output;    // outputs x patch: A^T
+  int64_t patch() const { return outputs + 2; }
+};
+
+const Filtering& f4() {
+  static const Filtering f{4,
+                           {{4, 0, -5, 0, 1, 0},
+                            {0, -4, -4, 1, 1, 0},
+                            {0, 4, -4, -1, 1, 0},
+                            {0, -2, -1, 2, 1, 0},
+                            {0, 2, -1, -2, 1, 0},
+                            {0, 4, 0, -5, 0, 1}},
+                           {{1.0 / 4, 0, 0},
+                            {-1.0 / 6, -1.0 / 6, -1.0 / 6},
+                            {-1.0 / 6, 1.0 / 6, -1.0 / 6},
+                            {1.0 / 24, 1.0 / 12, 1.0 / 6},
+                            {1.0 / 24, -1.0 / 12, 1.0 / 6},
+                            {0, 0, 1}},
+                           {{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}}};
+  return f;
+}
+
+const Filtering& f2() {
+  static const Filtering f{2,
+                           {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}},
+                           {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
+                           {{1, 1, 1, 0}, {0, 1, -1, -1}}};
+  return f;
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// What is known of a convolution that qualifies: dims of its input by role, axes of its stage by role.
+struct Shape {
+  int images = -1, rows = -1, columns = -1;                            // axes of the result; images -1: one image
+  int outputs = -1;                                                    // axis of output channels
+  int channels = -1, down = -1, across = -1;                           // reduced axes
+  size_t image_dim = 0, channel_dim = 0, row_dim = 0, column_dim = 0;  // of the input
+  int64_t pad_rows = 0, pad_columns = 0;
+  int64_t n = 1, oh = 0, ow = 0, o = 0, c = 0, h = 0, w = 0;
+};
+
+int64_t extent_of(const ModelStage& s, int id) {
+  for (const te::Axis& a : s.axes)
+    if (a.id == id) return a.extent.value();
+  for (const te::Axis& a : s.body->axes)
+    if (a.id == id) return a.extent.value();
+  return 1;
+}
+
+// A dim of the input that a tap moves along: index = position + tap - padding.
+bool take_window_dim(const Linear& index, const Contraction& c, const ModelStage& s, int& position, int& tap,
+                     int64_t& pad) {
+  if (index.terms.size() != 2) return false;
+  for (const auto& [axis, by] : index.terms) {
+    if (by != 1) return false;
+    const bool row = std::find(c.m.begin(), c.m.end(), axis) != c.m.end();
+    const bool deep = std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
+    if (row) position = axis;
+    if (deep && extent_of(s, axis) == 3) tap = axis;
+  }
+  pad = -index.constant;
+  return position >= 0 && tap >= 0;
+}
+
+bool guards_are_padding(const Contraction& c, const Shape& s, const StageValue& input) {
+  if (c.where->kind == te::Kind::Int) return c.where->integer != 0;
+  const auto guards = loop::inequalities(c.where);
+  if (!guards) return false;
+  std::vector<loop::Affine> allowed;
+  for (const size_t d : {s.row_dim, s.column_dim}) {
+    const loop::Affine index = loop::affine_of(c.a->args[d]);
+    allowed.push_back(index);
+    allowed.push_back(loop::add(loop::affine_of(Expr(input.dims[d] - 1)), index, -1));
+  }
+  return std::all_of(guards->begin(), guards->end(), [&](const loop::Affine& g) {
+    return std::any_of(allowed.begin(), allowed.end(), [&](const loop::Affine& a) { return loop::same(a, g); });
+  });
+}
+
+std::optional<Shape> shape_of(const Scene& scene, const Group& group) {
+  const Contraction& c = *group.contraction;
+  const ModelStage& stage = scene.stage(group.stages[0]);
+  const StageValue &input = scene.value(c.a->tensor), &taps = scene.value(c.b->tensor);
+  if (input.dims.size() != 4 || taps.dims.size() != 4 || !taps.constant || !c.batch.empty() || c.n.size() != 1)
+    return std::nullopt;
+  Shape s;
+  s.outputs = c.n[0];
+  int windows = 0;
+  for (size_t d = 0; d < 4; ++d) {
+    const Linear index = *linear(c.a->args[d]);
+    if (index.terms.size() == 2) {
+      int position = -1, tap = -1;
+      int64_t pad = 0;
+      if (!take_window_dim(index, c, stage, position, tap, pad)) return std::nullopt;
+      if (windows++ == 0)
+        s.rows = position, s.down = tap, s.pad_rows = pad, s.row_dim = d;
+      else
+        s.columns = position, s.across = tap, s.pad_columns = pad, s.column_dim = d;
+      continue;
+    }
+    if (index.constant != 0 || index.terms.size() > 1) return std::nullopt;
+    if (index.terms.empty() ? input.dims[d] != 1 : index.terms.begin()->second != 1) return std::nullopt;
+    const int axis = index.terms.empty() ? -1 : index.terms.begin()->first;
+    if (axis >= 0 && std::find(c.k.begin(), c.k.end(), axis) != c.k.end())
+      s.channels = axis, s.channel_dim = d;
+    else
+      s.images = axis, s.image_dim = d;
+  }
+  if (windows != 2 || s.channels < 0 || c.k.size() != 3) return std::nullopt;
+  s.n = s.images < 0 ? 1 : extent_of(stage, s.images);
+  s.oh = extent_of(stage, s.rows);
+  s.ow = extent_of(stage, s.columns);
+  s.o = extent_of(stage, s.outputs);
+  s.c = extent_of(stage, s.channels);
+  s.h = input.dims[s.row_dim];
+  s.w = input.dims[s.column_dim];
+  if (!guards_are_padding(c, s, input) || scene.layout(c.a->tensor).strides[s.channel_dim] != 1) return std::nullopt;
+  return s;
+}
+
+class Winograd {
+ public:
+  Winograd(const Scene& scene, const Group& group, const Shape& shape, const Filtering& f, loop::IntrinsicPtr tile)
+      : scene_(scene), group_(group), s_(shape), f_(f), tile_(std::move(tile)), lanes_(scene.lanes(DType::F32)) {
+    mr_ = tile_->meaning.stages[0].axes[0].extent.value();
+    nr_ = tile_->meaning.stages[0].axes[1].extent.value();
+    points_ = f.patch() * f.patch();
+    down_ = ceil_div(s_.oh, f.outputs);
+    across_ = ceil_div(s_.ow, f.outputs);
+    tiles_ = s_.n * down_ * across_;
+    panels_ = ceil_div(s_.o, nr_);
+    sizes();
+  }
+
+  Kernel make(std::string name);
+
+ private:
+  LoopAxis fresh(std::string name, int64_t extent) { return {next_var_++, std::move(name), extent}; }
+  static Stmt loop(const LoopAxis& a, Stmt body, LoopKind kind = LoopKind::Serial, Expr extent = {}) {
+    return Stmt::loop(a.var, a.name, extent.empty() ? Expr(a.extent) : extent, kind, std::move(body));
+  }
+  int scratch(std::string name, int64_t elements, loop::Scope scope = loop::Scope::Scratch) {
+    kernel_.function.buffers.push_back({std::move(name), DType::F32, {elements}, scope, true});
+    return static_cast<int>(kernel_.function.buffers.size()) - 1;
+  }
+  void sizes();
+  void transform_taps(float* to) const;
+  static Expr combine(const std::vector<double>& factors, const std::function<Expr(size_t)>& term);
+  Stmt to_points(const Expr& first, const Expr& count);
+  Stmt patch_to_points(const Expr& corner_row, const Expr& corner_column, const Expr& origin, const Expr& tile,
+                       const Expr& channel, int64_t width, bool inside);
+  Stmt products(const Expr& panel, int64_t columns, const Expr& count);
+  Stmt from_points(const Expr& panel, int64_t columns, const Expr& first, const Expr& count);
+
+  const Scene& scene_;
+  const Group& group_;
+  const Shape& s_;
+  const Filtering& f_;
+  loop::IntrinsicPtr tile_;
+  int64_t lanes_, mr_ = 0, nr_ = 0, points_ = 0, down_ = 0, across_ = 0, tiles_ = 0, panels_ = 0;
+  int64_t block_ = 0, rows_ = 0, splits_ = 1,
+          depth_ = 0;  // tiles of a task, of a register tile; tasks a block; row length
+  Kernel kernel_;
+  int next_var_ = 0;
+  std::optional<Accesses> accesses_;
+  int input_ = -1, taps_ = -1, points_buffer_ = -1, product_ = -1, result_ = -1;
+};
+
+// Blocks whose points stay in the second cache, register tiles of even height, tasks enough for some workers.
+void Winograd::sizes() {
+  depth_ = ceil_div(s_.c, lanes_) * lanes_;
+  if (depth_ / lanes_ % 2 == 0) depth_ += lanes_;
+  const int64_t bytes = 4 * points_ * (depth_ + nr_);
+  const int64_t fit = std::max<int64_t>(mr_, scene_.target.l2_bytes * 5 / 8 / bytes);
+  block_ = std::min({tiles_, fit / mr_ * mr_, 4 * mr_});
+  const int64_t blocks = ceil_div(tiles_, block_);
+  block_ = ceil_div(tiles_, blocks);
+  rows_ = ceil_div(block_, ceil_div(block_, mr_));
+  splits_ = blocks >= 4 ? 1 : std::min<int64_t>(panels_, ceil_div(8, blocks));
+}
+
+void Winograd::transform_taps(float* to) const {
+  const Contraction& c = *group_.contraction;
+  const Tensor& taps = *scene_.value(c.b->tensor).constant;
+  const std::vector<int64_t>& strides = scene_.layout(c.b->tensor).strides;
+  int64_t by_output = 0, by_channel = 0, by_down = 0, by_across = 0;
+  for (size_t d = 0; d < 4; ++d) {
+    const Linear index = *linear(c.b->args[d]);
+    by_output += index.of(s_.outputs) * strides[d];
+    by_channel += index.of(s_.channels) * strides[d];
+    by_down += index.of(s_.down) * strides[d];
+    by_across += index.of(s_.across) * strides[d];
+  }
+  const float* from = taps.as<float>().data();
+  const auto patch = static_cast<size_t>(f_.patch());
+  // A panel of outputs at a time, so that what is written for a point lies together.
+  constexpr size_t kWidest = 128;  // columns of a register tile that winograd_kernel lets through
+  std::array<std::array<double, kWidest>, 9> g;
+  std::array<std::array<double, kWidest>, 18> half;
+  const auto width = static_cast<size_t>(nr_);
+  for (int64_t panel = 0; panel < panels_; ++panel)
+    for (int64_t ch = 0; ch < s_.c; ++ch) {
+      for (size_t t = 0; t < 9; ++t) {
+        const int64_t at =
+            ch * by_channel + static_cast<int64_t>(t / 3) * by_down + static_cast<int64_t>(t % 3) * by_across;
+        for (size_t l = 0; l < width; ++l) {
+          const int64_t o = panel * nr_ + static_cast<int64_t>(l);
+          g[t][l] = o < s_.o ? static_cast<double>(from[o * by_output + at]) : 0;
+        }
+      }
+      for (size_t i = 0; i < patch; ++i)
+        for (size_t x = 0; x < 3; ++x)
+          for (size_t l = 0; l < width; ++l)
+            half[i * 3 + x][l] = f_.taps[i][0] * g[x][l] + f_.taps[i][1] * g[3 + x][l] + f_.taps[i][2] * g[6 + x][l];
+      for (size_t i = 0; i < patch; ++i)
+        for (size_t j = 0; j < patch; ++j) {
+          float* out = to + ((static_cast<int64_t>(i * patch + j) * panels_ + panel) * s_.c + ch) * nr_;
+          for (size_t l = 0; l < width; ++l)
+            out[l] = static_cast<float>(f_.taps[j][0] * half[i * 3][l] + f_.taps[j][1] * half[i * 3 + 1][l] +
+                                        f_.taps[j][2] * half[i * 3 + 2][l]);
+        }
+    }
+}
+
+Expr Winograd::combine(const std::vector<double>& factors, const std::function<Expr(size_t)>& term) {
+  Expr sum;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const double f = factors[i];
+    if (f == 0) continue;
+    Expr t = term(i);
+    if (f != 1 && f != -1) t = t * Expr::real(DType::F32, std::abs(f));
+    sum = sum.empty() ? (f < 0 ? -t : t) : f < 0 ? sum - t : sum + t;
+  }
+  return sum;
+}
+
+// One patch of one vector of channels: B^T d B, through local memory that fits in registers or near.
+Stmt Winograd::patch_to_points(const Expr& corner_row, const Expr& corner_column, const Expr& origin, const Expr& tile,
+                               const Expr& channel, int64_t width, bool inside) {
+  const auto patch = static_cast<size_t>(f_.patch());
+  const Layout& layout = scene_.layout(group_.contraction->a->tensor);
+  const int half = scratch("half", static_cast<int64_t>(patch * patch) * lanes_, loop::Scope::Local);
+  const auto vector = [&](const std::function<Stmt(const Expr&)>& body) {
+    const LoopAxis lane = fresh("v", width);
+    return loop(lane, body(lane.expr()), LoopKind::Vector);
+  };
+  std::vector<Stmt> parts;
+  for (size_t j = 0; j < patch; ++j)
+    for (size_t i = 0; i < patch; ++i)
+      parts.push_back(vector([&](const Expr& lane) {
+        const Expr value = combine(f_.input[i], [&](size_t y) {
+          const Expr row = corner_row + Expr(static_cast<int64_t>(y)),
+                     column = corner_column + Expr(static_cast<int64_t>(j));
+          const Expr at = origin + row * Expr(layout.strides[s_.row_dim]) +
+                          column * Expr(layout.strides[s_.column_dim]) + channel + lane;
+          const Expr read = Expr::read(input_, DType::F32, {te::simplify(at)});
+          if (inside) return read;
+          const Expr there = te::in_range(row, Expr(s_.h)) && te::in_range(column, Expr(s_.w));
+          return te::select(te::simplify(there), read, Expr::real(DType::F32, 0));
+        });
+        return Stmt::store(half, {Expr(static_cast<int64_t>(i * patch + j) * lanes_) + lane}, value);
+      }));
+  for (size_t i = 0; i < patch; ++i)
+    for (size_t j = 0; j < patch; ++j)
+      parts.push_back(vector([&](const Expr& lane) {
+        const Expr value = combine(f_.input[j], [&](size_t x) {
+          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * patch + x) * lanes_) + lane});
+        });
+        const Expr row = Expr(static_cast<int64_t>(i * patch + j) * block_) + tile;
+        return Stmt::store(points_buffer_, {te::simplify(row * Expr(depth_) + channel + lane)}, value);
+      }));
+  return Stmt::seq(std::move(parts));
+}
+
+Stmt Winograd::to_points(const Expr& first, const Expr& count) {
+  const LoopAxis tile = fresh("tile", block_);
+  const Expr number = first + tile.expr();
+  const Expr image = te::floor_div(number, Expr(down_ * across_));
+  const Expr row =
+      te::floor_mod(te::floor_div(number, Expr(across_)), Expr(down_)) * Expr(f_.outputs) - Expr(s_.pad_rows);
+  const Expr column = te::floor_mod(number, Expr(across_)) * Expr(f_.outputs) - Expr(s_.pad_columns);
+  const Layout& layout = scene_.layout(group_.contraction->a->tensor);
+  const Expr origin = s_.images < 0 ? Expr(0) : image * Expr(layout.strides[s_.image_dim]);
+  const auto channels = [&](bool inside) {
+    std::vector<Stmt> parts;
+    const int64_t whole = s_.c / lanes_, rest = s_.c % lanes_;
+    if (whole > 0) {
+      const LoopAxis block = fresh("c", whole);
+      parts.push_back(
+          loop(block, patch_to_points(row, column, origin, tile.expr(), block.expr() * Expr(lanes_), lanes_, inside)));
+    }
+    if (rest > 0)
+      parts.push_back(patch_to_points(row, column, origin, tile.expr(), Expr(whole * lanes_), rest, inside));
+    return Stmt::seq(std::move(parts));
+  };
+  const Expr inside = Expr(0) <= row && row + Expr(f_.patch()) <= Expr(s_.h) && Expr(0) <= column &&
+                      column + Expr(f_.patch()) <= Expr(s_.w);
+  return loop(tile, Stmt::branch(inside, channels(true), channels(false)), LoopKind::Serial, count);
+}
+
+// For every point of the patch the tiles of the block times one panel of taps.
+Stmt Winograd::products(const Expr& panel, int64_t columns, const Expr& count) {
+  const LoopAxis point = fresh("point", points_), part = fresh("part", ceil_div(block_, rows_));
+  const Expr start = part.expr() * Expr(rows_);
+  const Expr height = tiles_ % block_ == 0 && block_ % rows_ == 0 ? Expr(rows_) : te::min(Expr(rows_), count - start);
+  const Expr to = (point.expr() * Expr(block_) + start) * Expr(nr_);
+  const LoopAxis row = fresh("r", rows_), lane = fresh("v", columns);
+  const Stmt cleared = loop(
+      row,
+      loop(lane,
+           Stmt::store(product_, {te::simplify(to + row.expr() * Expr(nr_) + lane.expr())}, Expr::real(DType::F32, 0)),
+           LoopKind::Vector),
+      LoopKind::Serial, height);
+  std::vector<loop::TileOperand> operands = {
+      {points_buffer_, {te::simplify((point.expr() * Expr(block_) + start) * Expr(depth_))}, {depth_, 0, 1}},
+      {taps_, {te::simplify((point.expr() * Expr(panels_) + panel) * Expr(s_.c * nr_))}, {0, 1, nr_}},
+      {product_, {te::simplify(to)}, {nr_, 1, 0}}};
+  const Stmt accumulate = Stmt::tile(tile_, std::move(operands), {height, Expr(columns), Expr(s_.c)});
+  const Expr parts = te::simplify(te::floor_div(count + Expr(rows_ - 1), Expr(rows_)));
+  return loop(point, loop(part, Stmt::seq({cleared, accumulate}), LoopKind::Serial, parts));
+}
+
+// A^T m A of each tile, and what is stored for each of its outputs that exists.
+Stmt Winograd::from_points(const Expr& panel, int64_t columns, const Expr& first, const Expr& count) {
+  const auto patch = static_cast<size_t>(f_.patch()), outputs = static_cast<size_t>(f_.outputs);
+  const LoopAxis tile = fresh("tile", block_), lane = fresh("c", nr_), place = fresh("place", f_.outputs * f_.outputs);
+  const int half = scratch("half", static_cast<int64_t>(outputs * patch) * nr_, loop::Scope::Local);
+  const auto vector = [&](const std::function<Stmt(const Expr&)>& body) {
+    const LoopAxis v = fresh("v", columns);
+    return loop(v, body(v.expr()), LoopKind::Vector);
+  };
+  std::vector<Stmt> parts;
+  for (size_t j = 0; j < patch; ++j)
+    for (size_t i = 0; i < outputs; ++i)
+      parts.push_back(vector([&](const Expr& v) {
+        const Expr value = combine(f_.output[i], [&](size_t y) {
+          const Expr row = Expr(static_cast<int64_t>(y * patch + j) * block_) + tile.expr();
+          return Expr::read(product_, DType::F32, {te::simplify(row * Expr(nr_) + v)});
+        });
+        return Stmt::store(half, {Expr(static_cast<int64_t>(i * patch + j) * nr_) + v}, value);
+      }));
+  for (size_t i = 0; i < outputs; ++i)
+    for (size_t j = 0; j < outputs; ++j)
+      parts.push_back(vector([&](const Expr& v) {
+        const Expr value = combine(f_.output[j], [&](size_t x) {
+          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * patch + x) * nr_) + v});
+        });
+        return Stmt::store(result_, {Expr(static_cast<int64_t>(i * outputs + j) * nr_) + v}, value);
+      }));
+  const Expr at = te::simplify(place.expr() * Expr(nr_) + lane.expr());
+  const Epilogue e = epilogue_of(scene_, group_, *accesses_, result_, at, {place.axis(), lane.axis()}, next_var_);
+  const Expr number = first + tile.expr();
+  for (size_t i = 0; i < outputs; ++i)
+    for (size_t j = 0; j < outputs; ++j) {
+      const Expr row = te::floor_mod(te::floor_div(number, Expr(across_)), Expr(down_)) * Expr(f_.outputs) +
+                       Expr(static_cast<int64_t>(i));
+      const Expr column = te::floor_mod(number, Expr(across_)) * Expr(f_.outputs) + Expr(static_cast<int64_t>(j));
+      te::Substitution names;
+      const auto set = [&](int axis, const Expr& value) {
+        if (const auto it = e.axes.find(axis); it != e.axes.end()) names.var(it->second.var, value);
+      };
+      set(s_.images, te::floor_div(number, Expr(down_ * across_)));
+      set(s_.rows, row);
+      set(s_.columns, column);
+      set(s_.outputs, panel * Expr(nr_) + lane.expr());
+      names.var(place.var, Expr(static_cast<int64_t>(i * outputs + j)));
+      const Stmt store =
+          loop(lane, Stmt::store(e.buffer, {te::simplify(names(e.address))}, te::simplify(names(e.body))),
+               LoopKind::Vector, Expr(columns));
+      Expr exists;
+      if (s_.oh % f_.outputs != 0 && i > 0) exists = row < Expr(s_.oh);
+      if (s_.ow % f_.outputs != 0 && j > 0) {
+        const Expr there = column < Expr(s_.ow);
+        exists = exists.empty() ? there : exists && there;
+      }
+      parts.push_back(exists.empty() ? store : Stmt::branch(exists, store));
+    }
+  return loop(tile, Stmt::seq(std::move(parts)), LoopKind::Serial, count);
+}
+
+Kernel Winograd::make(std::string name) {
+  kernel_.function.name = std::move(name);
+  const Contraction& c = *group_.contraction;
+  accesses_.emplace(scene_, group_, group_.rows, kernel_);
+  const auto argument = [&](const char* what, int64_t elements, int value) {
+    kernel_.function.buffers.push_back({what, DType::F32, {elements}, loop::Scope::Argument, false});
+    kernel_.arguments.push_back({value, std::nullopt});
+    return static_cast<int>(kernel_.function.buffers.size()) - 1;
+  };
+  input_ = argument("input", scene_.layout(c.a->tensor).span, c.a->tensor);
+  const int64_t elements = points_ * panels_ * s_.c * nr_;
+  const int made = scene_.made_constant(elements, [&](float* to) { transform_taps(to); });
+  taps_ = argument("taps", elements, made);
+  points_buffer_ = scratch("points", points_ * block_ * depth_);
+  product_ = scratch("products", points_ * block_ * nr_);
+  result_ = scratch("outputs", f_.outputs * f_.outputs * nr_);
+
+  const int64_t blocks = ceil_div(tiles_, block_), per_task = ceil_div(panels_, splits_);
+  const LoopAxis task = fresh("task", blocks * ceil_div(panels_, per_task));
+  const Expr split = te::floor_mod(task.expr(), Expr(ceil_div(panels_, per_task)));
+  const Expr first = te::floor_div(task.expr(), Expr(ceil_div(panels_, per_task))) * Expr(block_);
+  const Expr count = tiles_ % block_ == 0 ? Expr(block_) : te::min(Expr(block_), Expr(tiles_) - first);
+  std::vector<Stmt> parts = {to_points(first, count)};
+  const auto one_panel = [&](const Expr& p, int64_t columns) {
+    return Stmt::seq({products(p, columns, count), from_points(p, columns, first, count)});
+  };
+  const int64_t whole = s_.o / nr_, rest = s_.o % nr_;
+  const Expr begin = split * Expr(per_task);
+  if (whole > 0) {
+    const LoopAxis p = fresh("panel", std::min(per_task, whole));
+    const Expr panels = whole == panels_ && whole % per_task == 0
+                            ? Expr(per_task)
+                            : te::max(Expr(0), te::min(Expr(per_task), Expr(whole) - begin));
+    parts.push_back(loop(p, one_panel(begin + p.expr(), nr_), LoopKind::Serial, panels));
+  }
+  if (rest > 0) {
+    const Stmt tail = one_panel(Expr(whole), rest);
+    const bool alone = ceil_div(panels_, per_task) == 1;
+    parts.push_back(alone ? tail : Stmt::branch(te::eq(split, Expr(ceil_div(panels_, per_task) - 1)), tail));
+  }
+  kernel_.function.body =
+      loop(task, Stmt::seq(std::move(parts)), task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
+  for (const int s : group_.stages)
+    for (const std::string& o : scene_.stage(s).origin)
+      if (std::find(kernel_.function.origin.begin(), kernel_.function.origin.end(), o) == kernel_.function.origin.end())
+        kernel_.function.origin.push_back(o);
+  kernel_.flops = 18.0 * static_cast<double>(s_.n * s_.oh * s_.ow * s_.o) * static_cast<double>(s_.c);
+  for (const loop::Buffer& b : kernel_.function.buffers)
+    if (b.scope == loop::Scope::Argument) kernel_.bytes += 4.0 * static_cast<double>(b.elements());
+  arguments_first(kernel_.function);
+  return std::move(kernel_);
+}
+
+}  // namespace
+
+std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name) {
+  const std::vector<loop::IntrinsicPtr> tiles = loop::intrinsics_for(scene.target, DType::F32);
+  if (tiles.empty() || tiles[0]->meaning.stages[0].axes[1].extent.value() > 128) return std::nullopt;
+  const std::optional<Shape> shape = shape_of(scene, group);
+  if (!shape || shape->c < 16 || shape->o < 16 || shape->oh < 4 || shape->ow < 4) return std::nullopt;
+  const int64_t large = shape->n * ceil_div(shape->oh, 4) * ceil_div(shape->ow, 4);
+  return Winograd(scene, group, *shape, large >= 8 ? f4() : f2(), tiles[0]).make(name);
+}
+
+}  // namespace isomer::compile

@@ -1,0 +1,63 @@
+// 3x3 convolutions by minimal filtering: tiles that fit and tiles that hang over, padding, images, panels, epilogues.
+#include "test/unit/compile/compiled.h"
+
+namespace isomer {
+namespace {
+
+std::string conv(const std::string& input, const std::string& taps, const std::string& attrs) {
+  return "graph @g(%z: f32[" + input + "], %b: f32[1,1,1]) { %x = mul(conv(%z, const f32[" + input.substr(2, 2) + "," +
+         input.substr(2, 2) + ",1,1] splat(0.01)), %b) %w = const f32[" + taps +
+         "] splat(0.25) return relu(add(conv(%x, %w)" + attrs + ", %b)) }";
+}
+
+size_t steps(const std::string& text, bool winograd) {
+  compile::LowerOptions options;
+  options.target = *loop::parse_target("x86-64-v4");
+  options.winograd = winograd;
+  const auto lowered = compile::lower(graph_of(text), ops::table(), options);
+  EXPECT_TRUE(lowered.ok());
+  size_t scratch = 0;
+  for (const compile::Step& s : lowered->plan.steps) scratch = std::max<size_t>(scratch, s.scratch_bytes);
+  return scratch;
+}
+
+TEST(Winograd, EveryShapeOfTiles) {
+  for (const char* size : {"4,4", "5,7", "8,12", "13,9"})
+    for (const char* attrs : {"", "{pads=[1,1,1,1]}", "{pads=[2,0,1,2]}"})
+      expect_compiles(conv(std::string("1,16,") + size, "16,16,3,3", attrs), 2e-5);
+}
+
+TEST(Winograd, ImagesAndPanels) {
+  expect_compiles(conv("3,17,6,6", "40,17,3,3", "{pads=[1,1,1,1]}"), 2e-5);
+  expect_compiles(conv("2,32,14,14", "70,32,3,3", "{pads=[1,1,1,1]}"), 2e-5);
+  expect_compiles(conv("1,48,30,31", "33,48,3,3", "{pads=[1,1,1,1]}"), 2e-5);
+}
+
+TEST(Winograd, IsChosenForTapsOneApartOnly) {
+  const std::string plain = conv("1,32,14,14", "32,32,3,3", "{pads=[1,1,1,1]}");
+  EXPECT_NE(steps(plain, true), steps(plain, false));
+  for (const char* attrs : {"{strides=[2,2], pads=[1,1,1,1]}", "{dilations=[2,2], pads=[2,2,2,2]}"}) {
+    const std::string other = conv("1,32,14,14", "32,32,3,3", attrs);
+    EXPECT_EQ(steps(other, true), steps(other, false)) << attrs;
+    expect_compiles(other);
+  }
+}
+
+TEST(Winograd, RandomTapsAndResiduals) {
+  // The taps come through a fold of constants: random numbers instead of one number nine times.
+  std::string taps = "[";
+  uint64_t x = 1;
+  for (int i = 0; i < 16 * 16 * 9; ++i) {
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    taps += (i ? "," : "") + std::to_string(static_cast<double>(x >> 40) / (1 << 24) - 0.5);
+  }
+  taps += "]";
+  expect_compiles(
+      "graph @g(%x: f32[1,16,9,10]) { %w = const f32[16,16,3,3] " + taps +
+          " %y = relu(conv(%x, const f32[16,16,1,1] splat(0.125))) return relu(add(conv(%y, %w){pads=[1,1,1,1]}, %y)), "
+          "conv(%y, %w) }",
+      2e-5);
+}
+
+}  // namespace
+}  // namespace isomer
