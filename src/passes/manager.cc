@@ -9,6 +9,7 @@
 
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "passes/editor.h"
 
 namespace isomer::passes {
 namespace {
@@ -29,6 +30,28 @@ Expected<void> dump(const std::string& folder, size_t serial, std::string_view p
   file << ir::print(graph, &pool);
   if (!file.flush()) return Diagnostic("E-file", fmt::format("cannot write {}", isomer::quoted(path)));
   return {};
+}
+
+// The pass on the graph, and then on the bodies of control flow in what it gave.
+Expected<ir::Graph> apply(const Pass& pass, const ir::Graph& graph, PassContext& context, int depth = 0) {
+  constexpr int kDeepest = 64;  // as the readers of graphs have it
+  ISOMER_TRY(ir::Graph out, pass.run(graph, context));
+  std::vector<std::pair<uint32_t, ir::Attrs>> changed;
+  for (uint32_t id = 0; id < out.nodes().size() && depth < kDeepest; ++id) {
+    for (const auto& [key, value] : out.node(id).attrs) {
+      const auto* body = std::get_if<ir::GraphRef>(&value);
+      // What Isomer has no meaning for is carried as it is.
+      if (!body || out.node(id).op->open_attrs) continue;
+      ISOMER_TRY(ir::Graph inner, apply(pass, **body, context, depth + 1));
+      if (ir::identical(inner, **body)) continue;
+      if (changed.empty() || changed.back().first != id) changed.emplace_back(id, out.node(id).attrs);
+      changed.back().second.set(key, std::make_shared<const ir::Graph>(std::move(inner)));
+    }
+  }
+  if (changed.empty()) return out;
+  Editor editor(out, context.table());
+  for (auto& [id, attrs] : changed) editor.set_attrs(id, std::move(attrs));
+  return editor.finish();
 }
 
 class Manager {
@@ -62,7 +85,7 @@ class Manager {
   Expected<void> run(const Pass& pass) {
     const int64_t applications = context_.applications();
     const auto start = std::chrono::steady_clock::now();
-    auto graph = pass.run(result_.graph, context_);
+    auto graph = apply(pass, result_.graph, context_);
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     if (!graph.ok()) return std::move(graph).error().note(fmt::format("in pass {}", pass.name));
     const Hash128 hash = graph->content_hash();
@@ -97,8 +120,12 @@ class Manager {
 
 OperatorCounts count_operators(const ir::Graph& graph) {
   OperatorCounts counts;
-  for (const ir::Node& n : graph.nodes())
+  for (const ir::Node& n : graph.nodes()) {
     if (n.op != &ir::input_op() && n.op != &ir::const_op()) ++counts[n.op->name];
+    for (const auto& [key, value] : n.attrs)
+      if (const auto* body = std::get_if<ir::GraphRef>(&value))
+        for (const auto& [op, count] : count_operators(**body)) counts[op] += count;
+  }
   return counts;
 }
 

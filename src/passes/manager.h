@@ -39,7 +39,7 @@ struct Options {
 };
 
 using OperatorCounts = std::map<std::string, int64_t>;
-OperatorCounts count_operators(const ir::Graph& graph);  // constants and inputs apart
+OperatorCounts count_operators(const ir::Graph& graph);  // bodies included; constants and inputs apart
 
 struct Report {
   std::string pass;

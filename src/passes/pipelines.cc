@@ -8,10 +8,10 @@ const std::vector<Pipeline>& pipelines() {
       {"composites",
        "Only puts together what exporters took apart, attention included.",
        {
-           {{"fold_constants"}},        // patterns ask for the values of constants
-           {{"simplify_inference"}},    // a dropout may stand inside a pattern
-           {{"share_subexpressions"}},  // and whether two inputs are one value
-           {{"recognise_layer_norm"}},  // before the root mean square, which is a part of it
+           {{"fold_constants", "inline_branches"}, 4},  // patterns ask for the values of constants
+           {{"simplify_inference"}},                    // a dropout may stand inside a pattern
+           {{"share_subexpressions"}},                  // and whether two inputs are one value
+           {{"recognise_layer_norm"}},                  // before the root mean square, which is a part of it
            {{"recognise_rms_norm"}},
            {{"recognise_gelu"}},
            {{"recognise_hard_swish"}},
@@ -22,7 +22,8 @@ const std::vector<Pipeline>& pipelines() {
       {"inference",
        "What every compiled model goes through.",
        {
-           {{"fold_constants"}},        // shapes become known; exporters' shape arithmetic vanishes
+           // Shapes become known and exporters' shape arithmetic vanishes; so do branches that depend on shapes alone.
+           {{"fold_constants", "inline_branches"}, 4},
            {{"simplify_inference"}},    // nothing stands between a convolution and what folds into it
            {{"share_subexpressions"}},  // patterns below ask whether two inputs are one value
            {{"cancel_casts", "cancel_reshapes", "cancel_transposes"}, 4},  // each clears the way for the others
