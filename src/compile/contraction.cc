@@ -145,13 +145,21 @@ void ContractionKernel::name_axes() {
     const int id = last().axes[static_cast<size_t>(d)].id;
     const auto& ids = group_.rows.back();
     const auto it = std::find(ids.begin(), ids.end(), id);
-    if (it != ids.end()) stored.push_back(group_.rows[0][static_cast<size_t>(it - ids.begin())]);
+    if (it == ids.end()) continue;
+    const int axis = group_.rows[0][static_cast<size_t>(it - ids.begin())];
+    if (c_.split && axis == c_.split->axis) {
+      stored.push_back(c_.split->outer.id);
+      stored.push_back(c_.split->inner.id);
+    } else {
+      stored.push_back(axis);
+    }
   }
+  const std::vector<te::Axis> axes = axes_of(c_, stage());
   const auto take = [&](const std::vector<int>& wanted, Axes& to) {
     for (const int id : stored)
       if (std::find(wanted.begin(), wanted.end(), id) != wanted.end())
-        for (const te::Axis& a : stage().axes)
-          if (a.id == id) {
+        for (const te::Axis& a : axes)
+          if (a.id == id && a.extent.value() > 1) {
             to.list.push_back(fresh(a.name, a.extent.value()));
             var_of_[id] = to.list.back().var;
           }
@@ -324,15 +332,27 @@ void ContractionKernel::epilogue() {
   lane_ = fresh("c", nr_);
   const std::vector<te::Axis> scope = {row_in_tile_.axis(), lane_.axis()};
   const Expr place = te::simplify(row_in_tile_.expr() * Expr(nr_) + lane_.expr(), scope);
-  const Epilogue e = epilogue_of(scene_, group_, *accesses_, result_, place, scope, next_var_);
+  Epilogue e = epilogue_of(scene_, group_, *accesses_, result_, place, scope, next_var_);
   out_buffer_ = e.buffer;
   out_body_ = e.body;
   out_address_ = e.address;
+  if (c_.split) {
+    const LoopAxis whole = e.axes.at(c_.split->axis);
+    const LoopAxis outer = fresh(c_.split->outer.name, c_.split->outer.extent.value());
+    const LoopAxis inner = fresh(c_.split->inner.name, c_.split->inner.extent.value());
+    te::Substitution parts;
+    parts.var(whole.var, outer.expr() * Expr(inner.extent) + inner.expr());
+    for (Expr* x : {&out_body_, &out_address_})
+      *x = te::simplify(parts(*x), std::vector<te::Axis>{outer.axis(), inner.axis()});
+    e.axes.erase(c_.split->axis);
+    e.axes[c_.split->outer.id] = outer;
+    e.axes[c_.split->inner.id] = inner;
+  }
   const auto renamed = [&](const Axes& axes) {
     Axes out;
     for (const LoopAxis& a : axes.list)
       for (const auto& [id, axis] : e.axes)
-        if (var_of_.at(id) == a.var) out.list.push_back(axis);
+        if (const auto v = var_of_.find(id); v != var_of_.end() && v->second == a.var) out.list.push_back(axis);
     return out;
   };
   out_batch_ = renamed(batch_), out_m_ = renamed(m_), out_n_ = renamed(n_);
@@ -347,7 +367,7 @@ Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, const 
   Expr where = c_.where, from = expr_of(left_.at);
   te::Substitution stage_names;
   for (const auto& [id, var] : var_of_) stage_names.var(id, Expr(te::Axis{var, fmt::format("x{}", var), Dim(1)}));
-  for (const te::Axis& a : stage().axes)
+  for (const te::Axis& a : axes_of(c_, stage()))
     if (!var_of_.count(a.id)) stage_names.var(a.id, Expr(0));
   for (const te::Axis& a : stage().body->axes)
     if (!var_of_.count(a.id)) stage_names.var(a.id, Expr(0));

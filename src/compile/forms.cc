@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "te/simplify.h"
 #include "te/substitute.h"
 
 namespace isomer::compile {
@@ -94,7 +95,43 @@ bool is_linear_read(const Expr& e) {
   return std::all_of(e->args.begin(), e->args.end(), [](const Expr& i) { return linear(i).has_value(); });
 }
 
+constexpr int kSplitAxes = 1 << 24;    // ids that no stage uses
+constexpr int64_t kFewestColumns = 8;  // fewer would leave most lanes of a vector idle
+
+// Splits an axis that one of the reads sees by its quotient, so that both become linear.
+void split_axis(Contraction& c, const ModelStage& stage) {
+  for (const Expr* side : {&c.a, &c.b})
+    te::for_each_node(*side, [&](const Expr& n) {
+      if (c.split || n->kind != Kind::Binary || n->binary != BinaryOp::FloorDiv) return;
+      if (n->args[0]->kind != Kind::Var || n->args[1]->kind != Kind::Int) return;
+      const int64_t by = n->args[1]->integer;
+      for (const te::Axis& x : stage.axes)
+        if (x.id == n->args[0]->var && by >= kFewestColumns && x.extent.value() % by == 0)
+          c.split = Contraction::Split{
+              x.id, {kSplitAxes, x.name + "o", Dim(x.extent.value() / by)}, {kSplitAxes + 1, x.name + "i", Dim(by)}};
+    });
+  if (!c.split) return;
+  std::vector<te::Axis> scope = axes_of(c, stage);
+  scope.insert(scope.end(), stage.body->axes.begin(), stage.body->axes.end());
+  te::Substitution parts;
+  parts.var(c.split->axis, Expr(c.split->outer) * Expr(c.split->inner.extent) + Expr(c.split->inner));
+  for (Expr* e : {&c.a, &c.b, &c.where}) *e = te::simplify(parts(*e), scope);
+}
+
 }  // namespace
+
+std::vector<te::Axis> axes_of(const Contraction& c, const ModelStage& stage) {
+  std::vector<te::Axis> out;
+  for (const te::Axis& a : stage.axes) {
+    if (c.split && a.id == c.split->axis) {
+      out.push_back(c.split->outer);
+      out.push_back(c.split->inner);
+    } else {
+      out.push_back(a);
+    }
+  }
+  return out;
+}
 
 std::optional<Contraction> contraction(const ModelStage& stage) {
   const Expr& r = stage.body;
@@ -105,13 +142,16 @@ std::optional<Contraction> contraction(const ModelStage& stage) {
   c.a = body->args[0];
   c.b = body->args[1];
   c.where = r->args[1];
+  if (c.a->kind != Kind::Read || c.b->kind != Kind::Read) return std::nullopt;
+  if (!is_linear_read(c.a) || !is_linear_read(c.b)) split_axis(c, stage);
   if (!is_linear_read(c.a) || !is_linear_read(c.b)) return std::nullopt;
+  const std::vector<te::Axis> axes = axes_of(c, stage);
   // The side whose rows are many streams past the other, whose columns stay.
   int64_t only_a = 1, only_b = 1;
   const auto sort = [&] {
     c.batch.clear(), c.m.clear(), c.n.clear(), c.k.clear();
     only_a = only_b = 1;
-    for (const te::Axis& x : stage.axes) {
+    for (const te::Axis& x : axes) {
       const bool in_a = mentions(c.a, x.id), in_b = mentions(c.b, x.id);
       const int64_t extent = x.extent.value();
       if (extent > 1 && in_a && in_b) c.batch.push_back(x.id);
@@ -124,8 +164,8 @@ std::optional<Contraction> contraction(const ModelStage& stage) {
   };
   if (!sort()) return std::nullopt;
   const std::vector<int> guarded = te::free_vars(c.where);
-  const auto guards = [&](const std::vector<int>& axes) {
-    return std::any_of(axes.begin(), axes.end(),
+  const auto guards = [&](const std::vector<int>& list) {
+    return std::any_of(list.begin(), list.end(),
                        [&](int a) { return std::find(guarded.begin(), guarded.end(), a) != guarded.end(); });
   };
   // Columns should be long and never guarded: vectors run along them.

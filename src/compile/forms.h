@@ -39,10 +39,19 @@ bool is_move(const te::Expr& body);
 // C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n] for linear indices, a guard allowed on A's side (padding).
 // Axis ids; each axis of the stage and of its reduction is in exactly one list. Axes of extent 1 are in m.
 struct Contraction {
+  // An axis of the stage that counts as two, because an operand is read at its quotient (the group of a convolution):
+  // axis = outer * extent of inner + inner. The reads and the lists have the two in its place.
+  struct Split {
+    int axis;
+    te::Axis outer, inner;
+  };
+  std::optional<Split> split;
   te::Expr a, b;  // the two reads
   std::vector<int> batch, m, n, k;
   te::Expr where;  // of the reduction; literal true when there is none
 };
 std::optional<Contraction> contraction(const ModelStage& stage);
+// The stage's axes, the two parts in place of one that is split.
+std::vector<te::Axis> axes_of(const Contraction& contraction, const ModelStage& stage);
 
 }  // namespace isomer::compile

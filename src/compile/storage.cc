@@ -84,10 +84,12 @@ class Chooser {
   }
 
   static std::vector<int> columns_last(const Contraction& c, const ModelStage& s) {
-    std::vector<int> out;
-    for (const te::Axis& a : s.axes)
-      if (std::find(c.n.begin(), c.n.end(), a.id) == c.n.end()) out.push_back(a.id);
-    out.insert(out.end(), c.n.begin(), c.n.end());
+    std::vector<int> out, columns;
+    for (const te::Axis& a : s.axes) {
+      const bool column = std::find(c.n.begin(), c.n.end(), a.id) != c.n.end() || (c.split && a.id == c.split->axis);
+      (column ? columns : out).push_back(a.id);
+    }
+    out.insert(out.end(), columns.begin(), columns.end());
     return out;
   }
 

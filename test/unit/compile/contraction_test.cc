@@ -65,6 +65,9 @@ TEST(Contraction, ConvolutionsOfEveryKind) {
 }
 
 TEST(Contraction, GroupsAndDepthwise) {
+  expect_compiles(R"(graph @g(%x: f32[1,32,7,7], %b: f32[48]) { %w = const f32[48,16,3,3] splat(0.1)
+    return relu(conv(%x, %w, %b){group=2, pads=[1,1,1,1]}), conv(%x, %w){group=2, strides=[2,2]} })");
+  expect_compiles("graph @g(%x: f32[2,8,9], %w: f32[64,2,3]) { return conv(%x, %w){group=4} }");
   expect_compiles("graph @g(%x: f32[1,8,7,7], %w: f32[12,2,3,3]) { return conv(%x, %w){group=4, pads=[1,1,1,1]} }");
   expect_compiles(
       "graph @g(%x: f32[1,20,7,7], %b: f32[20]) { %w = const f32[20,1,3,3] splat(0.5) return clip(conv(%x, %w, "
