@@ -99,6 +99,11 @@ class Commands(unittest.TestCase):
         error = json.loads(isomer('show', 'zoo:nobody', '--json', code=2).stdout)
         self.assertEqual(error['error']['code'], 'E-zoo-name')
 
+    def test_run_answers_in_json_whatever_runs_it(self):
+        for flags in ([], ['--reference'], ['--wide']):
+            answer = json.loads(isomer('run', 'zoo:tiny', '--json', *flags).stdout)
+            self.assertEqual(len(answer['outputs']), 1, flags)
+
     def test_passes(self):
         listed = json.loads(isomer('passes', 'list', '--json').stdout)
         names = [p['name'] for p in listed['passes']]

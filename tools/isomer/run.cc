@@ -82,7 +82,7 @@ Answer answer(const Ran& ran, uint64_t seed) {
   a.text = fmt::format("ran {} {} in {:.3f} s{}\n", printable(ran.source), ran.executor_text, ran.seconds,
                        ran.random ? fmt::format(" on random inputs (seed {})", seed) : "");
   a.json = {{"model", ran.source}, {"executor", ran.executor}, {"seed", seed}, {"outputs", nlohmann::json::array()}};
-  a.json.update(ran.more);
+  if (!ran.more.empty()) a.json.update(ran.more);
   for (size_t i = 0; i < ran.outputs.size(); ++i) {
     const Tensor& t = ran.outputs[i];
     const Digest d = digest(t);
