@@ -7,6 +7,11 @@ if((ISOMER_SANITIZE OR ISOMER_FUZZ) AND NOT CMAKE_CXX_COMPILER AND NOT DEFINED E
   mark_as_advanced(ISOMER_CLANGXX)
   if(ISOMER_CLANGXX)
     set(CMAKE_CXX_COMPILER ${ISOMER_CLANGXX})
+    find_program(ISOMER_CLANG NAMES clang-19)  # both languages must have the same sanitizer
+    mark_as_advanced(ISOMER_CLANG)
+    if(ISOMER_CLANG AND NOT CMAKE_C_COMPILER AND NOT DEFINED ENV{CC})
+      set(CMAKE_C_COMPILER ${ISOMER_CLANG})
+    endif()
   endif()
 endif()
 
