@@ -53,6 +53,19 @@ Expected<void> measure_errors(const ir::Graph& graph, const std::vector<Tensor>&
   return {};
 }
 
+template <class Run>
+Expected<void> time_runs(double seconds, BenchResult& out, const Run& run) {
+  const auto begin = Clock::now();
+  while (out.latencies.size() < kLeastRuns || since(begin) < seconds) {
+    const auto start = Clock::now();
+    ISOMER_CHECK_OK(run());
+    out.latencies.push_back(since(start));
+  }
+  std::sort(out.latencies.begin(), out.latencies.end());
+  out.peak_bytes = peak_memory();
+  return {};
+}
+
 }  // namespace
 
 double BenchResult::quantile(double q) const {
@@ -65,17 +78,13 @@ Expected<BenchResult> bench(const ir::Graph& graph, const std::vector<Tensor>& i
   BenchResult out;
   ISOMER_TRY(Executor executor, Executor::make(graph, options.executor));
   ISOMER_CHECK_OK(executor.prepare(inputs));
-  auto start = Clock::now();
+  const auto start = Clock::now();
   ISOMER_TRY(std::vector<Tensor> outputs, executor.run(inputs));
   out.first_run_seconds = since(start);
-  const auto begin = Clock::now();
-  while (out.latencies.size() < kLeastRuns || since(begin) < options.seconds) {
-    start = Clock::now();
+  ISOMER_CHECK_OK(time_runs(options.seconds, out, [&]() -> Expected<void> {
     ISOMER_TRY(outputs, executor.run(inputs));
-    out.latencies.push_back(since(start));
-  }
-  std::sort(out.latencies.begin(), out.latencies.end());
-  out.peak_bytes = peak_memory();
+    return {};
+  }));
   out.facts = executor.facts();
   out.pass_seconds = out.facts.pass_seconds;
   out.compile_seconds = out.facts.compile_seconds;
@@ -84,6 +93,34 @@ Expected<BenchResult> bench(const ir::Graph& graph, const std::vector<Tensor>& i
   out.flops = arithmetic(graph, inputs);
   out.peak_flops = measure_peak_flops(options.executor.native.threads);
   if (options.check) ISOMER_CHECK_OK(measure_errors(graph, inputs, outputs, options, out));
+  return out;
+}
+
+Expected<BenchResult> bench_module(const std::shared_ptr<const ModuleFile>& file, const ir::Graph* model,
+                                   const std::vector<Tensor>& inputs, const BenchOptions& options) {
+  BenchResult out;
+  ISOMER_TRY(ModuleRun run,
+             ModuleRun::make(file, options.executor.native.threads, options.executor.native.profile ? ISO_PROFILE : 0));
+  const auto start = Clock::now();
+  ISOMER_TRY(std::vector<Tensor> outputs, run.run(inputs));
+  out.first_run_seconds = since(start);
+  ISOMER_CHECK_OK(time_runs(options.seconds, out, [&] { return run.run_into(inputs, outputs); }));
+  const iso_info& info = file->info();
+  out.facts.pieces = 1;
+  out.facts.native.steps = info.steps;
+  out.facts.native.arena_bytes = info.arena_bytes;
+  out.facts.native.weight_bytes = info.weight_bytes;
+  out.facts.native.scratch_bytes = info.scratch_bytes;
+  out.facts.native.target = info.target;
+  double flops = 0;
+  for (const iso_profile& p : run.profile()) {
+    out.steps.push_back({p.name, p.origin, p.tasks, p.flops, p.bytes, p.runs, p.seconds, p.fastest});
+    flops += p.flops;
+  }
+  out.flops = flops > 0 ? std::optional(flops) : std::nullopt;
+  if (model) out.flops = arithmetic(*model, inputs);
+  out.peak_flops = measure_peak_flops(options.executor.native.threads);
+  if (model && options.check) ISOMER_CHECK_OK(measure_errors(*model, inputs, outputs, options, out));
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "driver/executor.h"
+#include "driver/module_file.h"
 
 namespace isomer::driver {
 
@@ -39,5 +40,9 @@ struct BenchResult {
 };
 
 Expected<BenchResult> bench(const ir::Graph& graph, const std::vector<Tensor>& inputs, const BenchOptions& options);
+
+// A module holds no graph: its results are compared with those of `model`, the graph it was compiled from, where one is given.
+Expected<BenchResult> bench_module(const std::shared_ptr<const ModuleFile>& file, const ir::Graph* model,
+                                   const std::vector<Tensor>& inputs, const BenchOptions& options);
 
 }  // namespace isomer::driver

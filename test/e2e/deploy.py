@@ -2,6 +2,7 @@
 """Compiled modules as a user ships them: the C program of docs/deploy.md runs them here and on the other architecture, and agrees with
 the reference interpreter; bad modules are answered, never run."""
 import array
+import json
 import os
 import platform
 import re
@@ -85,7 +86,7 @@ class Deploy(unittest.TestCase):
         for d in shape:
             count *= d
         write_npy(self.path('in.npy'), ((i % 17) / 16 - 0.5 for i in range(count)), shape)
-        isomer('run', model, '--input', '%s=%s' % (name, self.path('in.npy')), '--output-dir', self.path('out'))
+        isomer('run', model, '--reference', '--input', '%s=%s' % (name, self.path('in.npy')), '--output-dir', self.path('out'))
         output = re.search(r'^output (\S+): .*\n(.*)$', text, re.M)
         want = read_npy(self.path('out/%s.npy' % output.group(1)))
         scale = max(abs(v) for v in want)
@@ -109,6 +110,14 @@ class Deploy(unittest.TestCase):
             module = self.module(model, FOREIGN['target'])
             run = command(*FOREIGN['emulator'], '-L', '/usr/' + FOREIGN['triple'], main, module, '2')
             self.expect_reference(model, run.stdout)
+
+    def test_bench_runs_a_module(self):
+        module = self.module('zoo:tiny', 'host')
+        self.assertIn('not checked', isomer('bench', module, '--duration', '0').stdout)
+        checked = json.loads(isomer('bench', module, '--duration', '0', '--against', 'zoo:tiny', '--profile', '--json').stdout)
+        self.assertLess(checked['accuracy'][0]['error_of_largest'], 1e-4)
+        self.assertEqual(len(checked['profile']), checked['steps'])
+        isomer('bench', module, '--against', 'zoo:squeezenet1_1', '--duration', '0', code=2)
 
     def test_both_architectures_from_here(self):
         for targets, machine in ((('x86-64-v4', 'x86-64-v3'), 62), (('aarch64',), 183)):

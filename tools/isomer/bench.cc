@@ -6,6 +6,7 @@
 #include "driver/bench.h"
 #include "driver/inputs.h"
 #include "driver/model.h"
+#include "driver/module_file.h"
 #include "isomer/command.h"
 #include "isomer/model_options.h"
 #include "isomer/node_list.h"
@@ -21,6 +22,9 @@ struct Options {
   double duration = 3;
   bool profile = false, no_check = false;
   std::string dump;
+  std::string against;  // the model of a module
+
+  bool checked() const { return !no_check && (!driver::is_module_name(model.spec) || !against.empty()); }
 };
 
 std::string time(double seconds) {
@@ -56,12 +60,17 @@ std::string text(const std::string& source, double load_seconds, const driver::B
                      time(r.pass_seconds), time(r.compile_seconds), time(r.first_run_seconds));
   out += speed_lines(r);
   const driver::NativeFacts& n = r.facts.native;
-  out += fmt::format("memory       process {}, weights {}, arena {} (at least {})\n",
-                     bytes(static_cast<int64_t>(r.peak_bytes)), bytes(static_cast<int64_t>(n.weight_bytes)),
-                     bytes(static_cast<int64_t>(n.arena_bytes)), bytes(static_cast<int64_t>(n.least_arena_bytes)));
-  out += fmt::format("kernels      {} steps of {} functions in {} pieces\n", n.steps, n.functions, r.facts.pieces);
-  if (o.no_check)
-    out += "accuracy     not checked\n";
+  const auto size = [](uint64_t count) { return bytes(static_cast<int64_t>(count)); };
+  out += fmt::format("memory       process {}, weights {}, arena {}{}\n", size(r.peak_bytes), size(n.weight_bytes),
+                     size(n.arena_bytes),
+                     n.least_arena_bytes ? fmt::format(" (at least {})", size(n.least_arena_bytes)) : "");
+  if (n.functions)
+    out += fmt::format("kernels      {} steps of {} functions in {} pieces\n", n.steps, n.functions, r.facts.pieces);
+  else
+    out += fmt::format("kernels      {} steps, compiled for {}\n", n.steps, printable(n.target));
+  if (!o.checked())
+    out += fmt::format("accuracy     not checked{}\n",
+                       o.no_check ? "" : "; --against MODEL names what it was compiled from");
   else
     out +=
         fmt::format("accuracy     largest error {:.2g} of the largest magnitude, against plain loops in double ({})\n",
@@ -129,6 +138,32 @@ nlohmann::ordered_json data(const std::string& source, double load_seconds, cons
   return j;
 }
 
+Expected<driver::BenchResult> bench_module(const Options& o, const driver::InputOptions& in,
+                                           const driver::BenchOptions& options, double& load_seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  ISOMER_TRY(const auto file, driver::ModuleFile::open(o.model.spec));
+  load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  ISOMER_TRY(const ir::Graph graph, file->input_graph());
+  ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(graph, in));
+  if (o.against.empty()) return driver::bench_module(file, nullptr, inputs, options);
+  ModelOptions source = o.model;
+  source.spec = o.against;
+  ISOMER_TRY(const driver::Model model, load(source));
+  if (model.graph.input_count() != inputs.size() || model.graph.outputs().size() != file->outputs().size()) {
+    return Diagnostic("E-interface", "the module and the model named by --against differ in their inputs or outputs");
+  }
+  return driver::bench_module(file, &model.graph, inputs, options);
+}
+
+Expected<driver::BenchResult> bench_model(const Options& o, const driver::InputOptions& in,
+                                          const driver::BenchOptions& options, double& load_seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  ISOMER_TRY(const driver::Model model, load(o.model));
+  load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, in));
+  return driver::bench(model.graph, inputs, options);
+}
+
 }  // namespace
 
 Action declare_bench(CLI::App& app) {
@@ -140,24 +175,23 @@ Action declare_bench(CLI::App& app) {
       ->check(CLI::Range(0.0, 3600.0));
   app.add_flag("--profile", o->profile, "Time, GFLOP/s and source nodes of every kernel");
   app.add_flag("--no-check", o->no_check, "Do not compare the results with the reference");
+  app.add_option("--against", o->against, "For a module: the model it was compiled from, to compare results with");
   app.add_option("--dump", o->dump, "Write loops, LLVM's IR and assembly of every kernel into this folder");
   return [o]() -> Expected<Answer> {
-    const auto start = std::chrono::steady_clock::now();
-    ISOMER_TRY(const driver::Model model, load(o->model));
-    const double load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     ISOMER_TRY(const driver::InputOptions in, input_options(o->run));
-    ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, in));
     driver::BenchOptions options;
     options.executor = executor_options(o->run);
     options.executor.native.profile = o->profile;
     options.executor.native.dump = o->dump;
     options.seconds = o->duration;
     options.check = !o->no_check;
-    ISOMER_TRY(const driver::BenchResult result, driver::bench(model.graph, inputs, options));
+    double load_seconds = 0;
+    const bool module = driver::is_module_name(o->model.spec);
+    ISOMER_TRY(const driver::BenchResult result, (module ? bench_module : bench_model)(*o, in, options, load_seconds));
     Answer a;
-    a.text = text(model.source, load_seconds, result, *o);
+    a.text = text(o->model.spec, load_seconds, result, *o);
     if (o->profile) a.text += profile_table(result);
-    a.json = data(model.source, load_seconds, result, *o);
+    a.json = data(o->model.spec, load_seconds, result, *o);
     return a;
   };
 }

@@ -30,7 +30,8 @@ const std::vector<Command>& commands() {
       {"bench", "How fast is a model, and how exact?",
        "  isomer bench zoo:resnet50\n"
        "  isomer bench model.onnx --threads 1 --duration 10 --profile\n"
-       "  isomer bench bert.onnx --dim batch=1 --dim sequence=128 --json\n",
+       "  isomer bench bert.onnx --dim batch=1 --dim sequence=128 --json\n"
+       "  isomer bench model.so --against model.onnx\n",
        declare_bench},
       {"show", "Show what is in a model",
        "  isomer show model.onnx\n"
