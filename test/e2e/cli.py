@@ -121,6 +121,30 @@ class Commands(unittest.TestCase):
                      ['run', 'zoo:tiny', '--passes', 'dead_code', '--pipeline', 'inference'], ['run'], []):
             isomer('passes', *args, code=2)
 
+    def test_rules_are_listed_and_shown(self):
+        listed = json.loads(isomer('rules', 'list', '--json').stdout)
+        self.assertGreater(len(listed['rules']), 100)
+        self.assertEqual(sum(listed['families'].values()), len(listed['rules']))
+        self.assertIn('rule merge-convs : exact', isomer('rules', 'show', 'merge-convs').stdout)
+        self.assertIn('E-rule-name', isomer('rules', 'show', 'nobody', code=2).stderr)
+
+    def test_rules_that_are_wrong_or_unproved_are_refused(self):
+        def rules(text):
+            with open(self.path('a.rules'), 'w') as f:
+                f.write(text)
+            return self.path('a.rules')
+        head = 'rule r : exact\n  ?x : T[N, C]\n'
+        for text, where, code in (('  relo(?x) => ?x', '3:3', 'E-unknown-operator'), ('  relu(?x) => relu(?y)', '3:20', 'E-rule-unbound'),
+                                  ('  softmax(?x){axes=1} => ?x', '3:15', 'E-rule-attribute'),
+                                  ('  relu(?x) => transpose(?x){perm=[1,0]}', '1:1', 'E-rule-type'),
+                                  ('  relu(?x) => ?x\n' + head + '  relu(?x) => ?x', '4:1', 'E-duplicate-name')):
+            error = isomer('rules', 'list', '--rules', rules(head + text), code=2).stderr
+            self.assertIn('a.rules:%s: error[%s]' % (where, code), error)
+        unproved = rules(head + '  relu(relu(?x)) => relu(?x)\n')
+        self.assertIn('E-rule-proof', isomer('rewrite', 'zoo:tiny', '--rules', unproved, '--rule', 'r', code=2).stderr)
+        forged = rules(head + '  relu(relu(?x)) => relu(?x)\n  proof all-sizes rule %s operators %s prover 1\n' % ('0' * 32, '0' * 32))
+        self.assertIn('its text has changed', isomer('rewrite', 'zoo:tiny', '--rules', forged, '--rule', 'r', code=2).stderr)
+
     def test_completion_is_a_script(self):
         script = isomer('completion', 'bash').stdout
         subprocess.run(['bash', '-n'], input=script, text=True, check=True)
