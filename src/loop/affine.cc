@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/arithmetic.h"
+#include "te/substitute.h"
 
 namespace isomer::loop {
 namespace {
@@ -119,38 +119,19 @@ bool same(const Affine& a, const Affine& b) {
   return true;
 }
 
-namespace {
-
-template <class F>
-void each_node(const Expr& root, F visit) {
-  std::unordered_set<const void*> seen;
-  std::vector<const Expr*> todo = {&root};
-  while (!todo.empty()) {
-    const Expr* e = todo.back();
-    todo.pop_back();
-    if (!seen.insert(e->identity()).second) continue;
-    visit(**e);
-    for (const Expr& x : (*e)->args) todo.push_back(&x);
-  }
-}
-
-}  // namespace
-
 bool uses(const Expr& e, int var) {
-  bool found = false;
-  each_node(e, [&](const te::Node& n) { found |= n.kind == Kind::Var && n.var == var; });
-  return found;
+  const std::vector<int> all = te::free_vars(e);
+  return std::find(all.begin(), all.end(), var) != all.end();
 }
 
 void variables(const Expr& e, std::vector<int>& out) {
-  each_node(e, [&](const te::Node& n) {
-    if (n.kind == Kind::Var && std::find(out.begin(), out.end(), n.var) == out.end()) out.push_back(n.var);
-  });
+  for (const int v : te::free_vars(e))
+    if (std::find(out.begin(), out.end(), v) == out.end()) out.push_back(v);
 }
 
 bool has_read(const Expr& e) {
   bool found = false;
-  each_node(e, [&](const te::Node& n) { found |= n.kind == Kind::Read; });
+  te::for_each_node(e, [&](const Expr& x) { found |= x->kind == Kind::Read; });
   return found;
 }
 
@@ -185,11 +166,9 @@ Expr rebuild(const Expr& root, const std::function<Expr(const Expr&)>& replace) 
 
 Expr substitute(const Expr& e, const Substitution& variables) {
   if (variables.empty() || e.empty()) return e;
-  return rebuild(e, [&](const Expr& x) {
-    if (x->kind != Kind::Var) return Expr();
-    const auto it = variables.find(x->var);
-    return it == variables.end() ? Expr() : it->second;
-  });
+  te::Substitution by;
+  for (const auto& [var, value] : variables) by.var(var, value);
+  return by(e);
 }
 
 void Ranges::push(int var, const Expr& extent) {

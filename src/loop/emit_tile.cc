@@ -78,7 +78,8 @@ Expected<void> Emitter::tile(const Item& item, const Block& b, Stmts& out) {
     const Expr e = te::simplify(te::floor_div(to_expr(rest), Expr(-c)) + Expr(1), axes_);
     if (ranges_.range(e).low >= extent[inside[0]]) continue;
     const auto it = bound.try_emplace(inside[0], Expr(extent[inside[0]])).first;
-    it->second = te::min(it->second, e);
+    const bool numbers = it->second->kind == Kind::Int && e->kind == Kind::Int;
+    it->second = numbers ? Expr(std::min(it->second->integer, e->integer)) : te::min(it->second, e);
   }
   std::vector<Expr> extents;
   for (const std::vector<int>& loops : b.tile->axes) {

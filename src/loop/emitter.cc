@@ -132,7 +132,12 @@ Expected<void> Emitter::loop(Item& item, Stmts& out) {
     vars_ = outside;
     return {};
   }
-  if (const auto cut = find_cut(item)) return cut_loop(item, *cut, out);
+  if (const auto cut = find_cut(item)) {
+    ++cuts_;
+    ISOMER_CHECK_OK(cut_loop(item, *cut, out));
+    --cuts_;
+    return {};
+  }
   const Expr extent = tighten(item);
   if (parallel) return plain_loop(item, extent->kind == Kind::Int ? extent : Expr(l.extent), LoopKind::Parallel, out);
   LoopKind kind = l.kind == LoopKind::Parallel ? LoopKind::Serial : l.kind;
@@ -177,6 +182,8 @@ Expected<void> Emitter::plain_loop(Item& item, Expr extent, LoopKind kind, Stmts
 
 // Looks for a guard that depends on this loop and on a loop inside that must stay whole.
 std::optional<Emitter::Cut> Emitter::find_cut(const Item& item) const {
+  constexpr int kMostCuts = 6;  // in one another: each doubles what is inside
+  if (cuts_ >= kMostCuts) return std::nullopt;
   std::vector<const Loop*> inside;
   for (const Item& i : item.body) inner_loops(i, inside);
   Ranges inner = ranges_;
@@ -263,6 +270,7 @@ Expected<void> Emitter::cut_body(const Item& item, Stmts& out) {
   if (!cut) return body(item, out);
   Item whole = item;
   drop(whole, cut->guard);
+  ++cuts_;
   Stmts yes, no;
   ISOMER_CHECK_OK(cut_body(whole, yes));
   const bool one = cut->count - cut->full == 1;
@@ -275,6 +283,7 @@ Expected<void> Emitter::cut_body(const Item& item, Stmts& out) {
     atoms_.pop_back();
   else
     uncut_.pop_back();
+  --cuts_;
   const Expr condition = cut->atom < Expr(cut->full);
   if (!yes.empty() && !no.empty())
     out.push_back(Stmt::branch(condition, Stmt::seq(std::move(yes)), Stmt::seq(std::move(no))));

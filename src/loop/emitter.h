@@ -61,6 +61,7 @@ class Emitter {
   std::vector<Affine> uncut_;                         // guards that a branch around leaves open
   std::vector<int> lanes_;                            // variables of vector loops around
   bool root_ = true;
+  int cuts_ = 0;  // that are open
 };
 
 // Whether every tile of the nest can be written as one, as things stand.

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "loop/lift.h"
 #include "loop/nest.h"
+#include "loop/schedule.h"
 #include "te/scalar.h"
 #include "te/simplify.h"
 #include "tensor/tensor.h"
@@ -218,13 +219,36 @@ Expected<void> check(const te::Program& p) {
   return {};
 }
 
+// An intermediate that is too large to be kept is computed anew where it is read, one element at a time.
+constexpr int64_t kMostKeptBytes = int64_t{1} << 28;
+
+Nest without_giants(Nest nest) {
+  std::vector<std::string> giants;
+  each_block(nest, [&](const Block& b) {
+    const Buffer& buffer = nest.buffers[static_cast<size_t>(b.buffer)];
+    const int64_t most = kMostKeptBytes / static_cast<int64_t>(size_of(buffer.dtype));
+    if (b.buffer >= nest.argument_count() && buffer.elements() > most) giants.push_back(b.name);
+  });
+  Schedule s(std::move(nest));
+  for (size_t k = giants.size(); k-- > 0;) {  // consumers come after what they read
+    const int buffer = s.nest().buffer(giants[k]);
+    std::string reader;
+    each_block(s.nest(), [&](const Block& b) {
+      if (reads(b, buffer)) reader = b.name;
+    });
+    const Names loops = s.loops(reader);
+    if (!loops.empty()) (void)s.compute_at(giants[k], loops.back());  // declined: it stays as it is
+  }
+  return s.nest();
+}
+
 }  // namespace
 
 Expected<Nest> nest_of(const te::Program& program) {
   ISOMER_CHECK_OK(check(program));
   te::Program lifted = lift_reductions(te::simplify(program));
   ISOMER_CHECK_OK(check(lifted));
-  return Maker(std::move(lifted)).run();
+  return without_giants(Maker(std::move(lifted)).run());
 }
 
 }  // namespace isomer::loop

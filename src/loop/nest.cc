@@ -1,10 +1,10 @@
 #include "loop/nest.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "base/check.h"
 #include "te/scalar.h"
+#include "te/substitute.h"
 
 namespace isomer::loop {
 
@@ -64,17 +64,11 @@ std::vector<const Loop*> loops_around(const Nest& nest, const Path& path) {
   return out;
 }
 
-void each_read(const Expr& root, const std::function<void(const te::Node&)>& visit) {
-  if (root.empty()) return;
-  std::unordered_set<const void*> seen;
-  std::vector<const Expr*> todo = {&root};
-  while (!todo.empty()) {
-    const Expr* e = todo.back();
-    todo.pop_back();
-    if (!seen.insert(e->identity()).second) continue;
-    if ((*e)->kind == Kind::Read) visit(**e);
-    for (const Expr& x : (*e)->args) todo.push_back(&x);
-  }
+void each_read(const Expr& e, const std::function<void(const te::Node&)>& visit) {
+  if (e.empty()) return;
+  te::for_each_node(e, [&](const Expr& x) {
+    if (x->kind == Kind::Read) visit(*x);
+  });
 }
 
 bool reads(const Block& block, int buffer) {

@@ -43,12 +43,12 @@ Decision Schedule::done(Nest next, std::string line) {
   return Decision::yes();
 }
 
-bool Schedule::free_loop_name(const Nest& nest, const std::string& name) const {
-  return !name.empty() && name.find_first_of(" \t#") == std::string::npos && !find_loop(nest, name);
+bool Schedule::free_loop_name(const Nest& nest, std::string_view own, const std::string& full) const {
+  return !own.empty() && own.find_first_of(" \t\n#.") == std::string_view::npos && !find_loop(nest, full);
 }
 
 bool Schedule::free_name(std::string_view name) const {
-  if (name.empty() || name.find_first_of(" \t#.") != std::string_view::npos) return false;
+  if (name.empty() || name.find_first_of(" \t\n#.") != std::string_view::npos) return false;
   return nest_.buffer(name) < 0 && !find_block(nest_, name);
 }
 
@@ -99,7 +99,7 @@ Decision Schedule::apply(std::string_view line) {
   Names w = words(line);
   const Decision malformed = Decision::no("the step is malformed: its words do not fit the primitive");
   if (w.empty() || w[0][0] == '#') return Decision::yes();
-  const auto arrow = std::find(w.begin(), w.end(), "->");
+  const auto arrow = std::find(w.begin() + 1, w.end(), "->");
   const Names in(w.begin() + 1, arrow);
   const Names out(arrow == w.end() ? w.end() : arrow + 1, w.end());
   const auto is = [&](std::string_view name, size_t ins, size_t outs) {

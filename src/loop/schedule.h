@@ -91,7 +91,7 @@ class Schedule {
 
  private:
   Decision done(Nest next, std::string line);
-  bool free_loop_name(const Nest& nest, const std::string& name) const;
+  bool free_loop_name(const Nest& nest, std::string_view own, const std::string& full) const;
   bool free_name(std::string_view name) const;  // for a block and its buffer
 
   Nest nest_;

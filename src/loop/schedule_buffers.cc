@@ -82,7 +82,7 @@ std::optional<Entry> entry_of(const std::string& word) {
   e.op = *r.ptr;
   if (e.op != '/' && e.op != '%') return std::nullopt;
   r = std::from_chars(r.ptr + 1, end, e.by);
-  if (r.ec != std::errc() || r.ptr != end || e.by < 1) return std::nullopt;
+  if (r.ec != std::errc() || r.ptr != end || e.by < 1 || e.by > (int64_t{1} << 20)) return std::nullopt;
   return e;
 }
 
@@ -168,6 +168,7 @@ Decision Schedule::transform_layout(std::string_view buffer, const Names& words)
       return Decision::no("an output would have elements that nothing writes");
     now.dims.push_back(e.op == 0 ? n : e.op == '%' ? e.by : (n + e.by - 1) / e.by);
   }
+  if (now.elements() / 16 > old.elements() + 4096) return Decision::no("the buffer would be mostly padding");
   const auto moved = [&](const std::vector<Expr>& at) {
     std::vector<Expr> out;
     for (const Entry& e : entries) {

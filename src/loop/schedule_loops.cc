@@ -11,6 +11,8 @@ namespace {
 using te::Expr;
 
 constexpr int64_t kMostLanes = 4095;
+constexpr int64_t kMostCopies = 4096;  // of one statement by unrolled loops in one another
+constexpr size_t kMostLoops = 64;      // around one block
 constexpr const char* kNoLoop = "there is no loop of this name";
 
 bool contains(const std::vector<int>& set, int v) { return std::find(set.begin(), set.end(), v) != set.end(); }
@@ -26,6 +28,19 @@ bool in_tile(const Item& item) {
     for (const auto& axis : b.tile->axes) found |= contains(axis, item.loop.var);
   });
   return found;
+}
+
+size_t height(const Item& item) {
+  size_t most = 0;
+  for (const Item& i : item.body) most = std::max(most, height(i));
+  return most + 1;
+}
+size_t depth_at(const Nest& nest, const Path& path) { return path.size() + height(item_at(nest, path)); }
+
+int64_t copies_inside(const Item& item) {
+  int64_t most = 1;
+  for (const Item& i : item.body) most = std::max(most, copies_inside(i));
+  return item.is_loop() && item.loop.kind == LoopKind::Unroll ? most * std::max<int64_t>(item.loop.extent, 1) : most;
 }
 
 Decision changeable(const Item& item) {
@@ -95,12 +110,13 @@ Decision Schedule::split(std::string_view name, int64_t factor, std::string_view
   Item& item = item_at(next, *path);
   if (const Decision d = changeable(item); !d) return d;
   const Loop old = item.loop;
-  if (factor > (int64_t{1} << 40)) return Decision::no("the factor is too large");
+  if (factor > std::max<int64_t>(old.extent, 4096)) return Decision::no("the factor is larger than the loop");
+  if (depth_at(next, *path) >= kMostLoops) return Decision::no("the nest would be too deep");
   Loop low = old, high = old;
   high.name = sibling_name(old, outer);
   low.name = sibling_name(old, inner);
   item.loop.name.clear();
-  if (outer == inner || !free_loop_name(next, high.name) || !free_loop_name(next, low.name))
+  if (outer == inner || !free_loop_name(next, outer, high.name) || !free_loop_name(next, inner, low.name))
     return Decision::no("the names of the new loops are taken");
   high.var = next.next_var++;
   low.var = next.next_var++;
@@ -155,7 +171,7 @@ Decision Schedule::fuse(std::string_view a, std::string_view b, std::string_view
   fused.name = sibling_name(la, name);
   outer.loop.name.clear();
   outer.body[0].loop.name.clear();
-  if (!free_loop_name(next, fused.name)) return Decision::no("the name of the new loop is taken");
+  if (!free_loop_name(next, name, fused.name)) return Decision::no("the name of the new loop is taken");
   fused.var = next.next_var++;
   fused.extent = extent;
   const int64_t by = std::max<int64_t>(lb.extent, 1);
@@ -241,6 +257,10 @@ Decision Schedule::unroll(std::string_view name) {
   if (const Decision d = changeable(item); !d) return d;
   if (item.loop.extent > kMostLanes) return Decision::no("the loop is too long to be unrolled; split it");
   item.loop.kind = LoopKind::Unroll;
+  int64_t copies = copies_inside(item);
+  for (const Loop* l : loops_around(next, *path))
+    if (l->kind == LoopKind::Unroll) copies *= std::max<int64_t>(l->extent, 1);
+  if (copies > kMostCopies) return Decision::no("unrolled loops in one another would make too much code");
   return done(std::move(next), fmt::format("unroll {}", name));
 }
 

@@ -58,6 +58,17 @@ TEST(LoopLower, PaddingStaysGuarded) {
       "x[i + a - 1,j + b - 1]*w[a,b]\noutput y\n");
 }
 
+TEST(LoopLower, GiantIntermediatesAreComputedWhereTheyAreRead) {
+  const auto nest =
+      nest_of(parsed("input x : f32[30000,2]\ninput w : f32[2,30000]\n"
+                     "y[i<30000] : f32 = sum(k<30000) abs(sum(l<2) x[i,l]*w[l,k])\noutput y\n"));
+  ASSERT_TRUE(nest.ok());
+  const auto f = finish(*nest, "k");
+  ASSERT_TRUE(f.ok());
+  EXPECT_TRUE(verify(*f).ok()) << print(*f);
+  EXPECT_NE(print(*f).find("local y_sum: f32[1,1]"), std::string::npos) << print(*f);
+}
+
 TEST(LoopLower, SymbolicExtentsAreDeclined) {
   const auto nest = nest_of(parsed("input a : f32[N]\ny[i<N] : f32 = a[i]\noutput y\n"));
   ASSERT_FALSE(nest.ok());

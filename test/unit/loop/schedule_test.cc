@@ -156,6 +156,52 @@ TEST(Schedule, DeclinesTilesThatDoNotFit) {
   EXPECT_EQ(reason(q, "", "tensorize y.i fma_6x16_f32", {fma(6, 16)}), "the block computes another expression");
 }
 
+IntrinsicPtr byte_dot() {
+  Intrinsic i;
+  i.name = "dot_4x16_i8";
+  i.emit = Emit::DotProduct;
+  te::Builder b;
+  const Dim depth = Dim::symbol("k");
+  const te::Handle x = b.input("a", DType::I8, {4, depth, 4}), w = b.input("b", DType::I8, {depth, 16, 4});
+  const te::Axis m = b.axis("m", 4), n = b.axis("n", 16), k = b.axis("k", depth), q = b.axis("q", 4);
+  i.meaning = b.finish({b.stage("c", DType::I32, {m, n},
+                                te::sum({k, q}, te::cast(DType::I32, x(m, k, q)) * te::cast(DType::I32, w(k, n, q))))});
+  i.tail = {true, true, true, false};
+  return std::make_shared<const Intrinsic>(std::move(i));
+}
+
+TEST(Schedule, BytesFourToALane) {
+  const te::Program p = parsed(
+      "input a : i8[7,12]\ninput b : i8[12,20]\nw[k<12,j<20] : i8 = b[k,j]\n"
+      "y[i<7,j<20] : i32 = sum(k<12) i32(a[i,k])*i32(w[k,j])\noutput y\n");
+  const std::string cut =
+      "split y.i 4 -> i0 i1\nsplit y.j 16 -> j0 j1\nsplit y.k 4 -> k0 k1\n"
+      "reorder y.i0 y.j0 y.i1 y.j1 y.k0 y.k1\n";
+  const Schedule s =
+      scheduled(p, "transform_layout w -> d0/4 d1 d0%4\n" + cut + "tensorize y.i1 dot_4x16_i8\n", {byte_dot()});
+  EXPECT_EQ(check_nest(p, s.nest()), "");
+  const std::string text = print(finish_all(s.nest(), "k")->at(1).function);
+  EXPECT_NE(text.find("w[0,16,0] by (0,4,80,1)"), std::string::npos) << text;
+  EXPECT_EQ(reason(p, cut, "tensorize y.i1 dot_4x16_i8", {byte_dot()}),
+            "the strides do not fit: vectors are not contiguous in memory");
+}
+
+TEST(Schedule, HostileTextsAreDeclined) {
+  const te::Program p = parsed(kMatmul);
+  for (const char* line :
+       {"split", "split c.i", "split c.i x -> a b", "split c.i 99999999999999999999 -> a b", "split c.i 1000000 -> a b",
+        "split c.i 4 -> a.b c", "fuse c.i c.j ->", "reorder", "reorder c.i c.i",
+        "transform_layout b -> d0%1000000 d0/1000000 d1", "transform_layout b -> d99999999999999999999 d0",
+        "cache_read c a -> c", "explode c", "-> -> ->", "tensorize c.i nothing"})
+    EXPECT_NE(reason(p, "", line), "") << line;
+  std::string deep;
+  Schedule s(*nest_of(p));
+  for (int k = 0; k < 200; ++k)
+    (void)s.split(k ? "c.a" + std::to_string(k - 1) : "c.i", 1, "b" + std::to_string(k), "a" + std::to_string(k));
+  EXPECT_LE(s.loops("c").size(), 66u);
+  EXPECT_EQ(check_nest(p, s.nest()), "");
+}
+
 TEST(Schedule, ConvolutionByPanels) {
   const te::Program p = parsed(
       "input x : f32[7,9,5]\ninput w : f32[3,3,5,20]\n"
