@@ -166,7 +166,7 @@ Expected<void> check_case_count(const Rule& rule) {
   for (const ListSymbol& l : rule.lists) cases *= static_cast<size_t>(l.at_most - l.at_least + 1);
   for (const Symbol& s : rule.symbols) cases *= std::min(std::max<size_t>(1, s.domain.size()), kMaxCases + 1);
   for (const AttrVariable& a : rule.attributes) {
-    cases *= std::min(std::max<size_t>(1, a.domain.size()), kMaxCases + 1);
+    cases *= a.domain.empty() ? 2 : std::min(a.domain.size(), kMaxCases + 1);  // a real number has two signs
     if (cases > kMaxCases) break;
   }
   if (cases > kMaxCases)

@@ -117,13 +117,19 @@ std::vector<Bindings> cases(const Rule& rule) {
          [&](Bindings& b, size_t i) { b.lengths[l.name] = l.at_least + static_cast<int64_t>(i); });
   for (const Symbol& s : rule.symbols)
     if (!s.domain.empty()) each(s.domain.size(), [&](Bindings& b, size_t i) { b.sizes[s.name] = s.domain[i]; });
+  // Numbers that a prover takes for values of their own, since they are no simple fractions; of both signs, so that no
+  // proof can rest on the sign of one.
   size_t reals = 0;
   for (const AttrVariable& a : rule.attributes) {
-    if (a.domain.empty())
-      for (Bindings& b : all) b.attributes[a.name] = 0.53125 + 0.03125 * static_cast<double>(reals);
-    else
+    if (!a.domain.empty()) {
       each(a.domain.size(), [&](Bindings& b, size_t i) { b.attributes[a.name] = a.domain[i]; });
-    reals += a.domain.empty();
+      continue;
+    }
+    const auto step = static_cast<float>(reals++);
+    each(2, [&](Bindings& b, size_t i) {
+      const float value = i == 0 ? 0.5371f + 0.0113f * step : -1.4093f - 0.0171f * step;
+      b.attributes[a.name] = static_cast<double>(value);  // the same number as an attribute and as an f32 operand
+    });
   }
   return all;
 }

@@ -38,8 +38,9 @@ struct Instance {
   std::vector<Fact> facts;
 };
 
-// The rule's discrete choices: lengths of lists, values of symbols with a domain, attribute variables. Real attributes
-// get a number that occurs nowhere else, so that a prover may take it for a symbol. Never empty.
+// The rule's discrete choices: lengths of lists, values of symbols with a domain, attribute variables. A real
+// attribute gets a number that occurs nowhere else, so that a prover may take it for a symbol, and in a case of its own
+// a negative one. Never empty.
 std::vector<Bindings> cases(const Rule& rule);
 
 // A diagnostic when a number breaks an operator (a window larger than its input), or when an open size stands where an
