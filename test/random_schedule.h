@@ -20,7 +20,7 @@ class ProgramMaker {
   std::string text() {
     m_ = r_.between(1, 9), n_ = r_.between(1, 20), k_ = r_.between(1, 11);
     type_ = r_.flip(0.25) ? "i32" : r_.flip(0.2) ? "f64" : "f32";
-    switch (r_.below(9)) {
+    switch (r_.below(13)) {
       case 0: return element_wise();
       case 1: return product();
       case 2: return convolution();
@@ -29,6 +29,10 @@ class ProgramMaker {
       case 5: return stencil();
       case 6: return conditional();
       case 7: return norm();
+      case 8: return batched();
+      case 9: return gather();
+      case 10: return two_axes();
+      case 11: return nested();
       default: return positions();
     }
   }
@@ -96,6 +100,29 @@ class ProgramMaker {
     return fill(
         "input x : $T[$M,$N]\ny[i<$M,j<$N] : $T = sum(k<$N where k <= j && i <= k + 3) x[i,k]\n"
         "z[i<$M] : $T = sum(k<$N where x[i,k] <= 0) y[i,k]\noutput z\n");
+  }
+  std::string batched() {
+    return fill(
+        "input a : $T[3,$K,$M]\ninput b : $T[3,$N,$K]\n"
+        "c[h<3,i<$M,j<$N] : $T = sum(k<$K) a[h,k,i]*b[h,j,k]\n"
+        "y[i<$M,h<3,j<$N] : $T = c[h,i,j]*2\noutput y\n");
+  }
+  std::string gather() {
+    return fill(
+        "input x : $T[$N,$K]\ninput w : i64[$M]\ns[i<$M,k<$K] : $T = x[mod(w[i],$N),k]\n"
+        "y[i<$M] : $T = sum(k<$K) s[i,k]*s[i,k]\noutput y\n");
+  }
+  std::string two_axes() {
+    return fill(
+        "input x : $T[$M,$N,$K]\nt[j<$N,i<$M,k<$K] : $T = x[i,j,k] + 1\n"
+        "s[j<$N] : $T = sum(i<$M,k<$K) t[j,i,k]\nm[i<$M] : $T = max(j<$N,k<$K) x[i,j,k]\n"
+        "y[i<$M,j<$N] : $T = s[j]*m[i]\noutput y, s\n");
+  }
+  std::string nested() {
+    return fill(
+        "input x : $T[$M,$N]\ninput w : $T[$N,$K]\n"
+        "y[i<$M] : $T = sum(k<$K) max(sum(l<$N) x[i,l]*w[l,k],0)\n"
+        "z[i<$M,j<$N] : $T = select(1 <= i,y[i - 1],0) + x[i,j]\noutput z\n");
   }
   std::string positions() {
     return fill(

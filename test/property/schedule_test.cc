@@ -60,7 +60,17 @@ TEST(ScheduleProperty, RandomSchedulesKeepTheValue) {
     const int steps = static_cast<int>(r.between(1, 25));
     for (int k = 0; k < steps; ++k) {
       const std::string line = StepMaker(r, s).step(k);
-      if (!line.empty() && s.apply(line)) ++accepted[line.substr(0, line.find(' '))];
+      if (line.empty()) continue;
+      const bool look = r.flip(0.1);
+      const std::string before = look ? print(s.nest()) + s.text() : "";
+      if (const Decision d = s.apply(line)) {
+        ++accepted[line.substr(0, line.find(' '))];
+      } else {
+        ASSERT_NE(std::string(d.reason()), "") << line;
+        if (look) {
+          ASSERT_EQ(print(s.nest()) + s.text(), before) << "a declined step left a trace: " << line;
+        }
+      }
     }
     const auto again = replay(*nest, s.text(), random_schedule_intrinsics());
     ASSERT_TRUE(again.ok()) << again.error().to_string() << "\n" << s.text();
