@@ -73,6 +73,9 @@ class Heads {
  public:
   int of(const std::string& name);
   const std::string& name(int head) const { return names_[static_cast<size_t>(head)]; }
+  // Data are integers that wrap: sums and products keep their laws, the order of numbers does not.
+  void set_wrapping() { wrapping_ = true; }
+  bool wrapping() const { return wrapping_; }
   // Tensors whose elements are never below 0.
   void set_not_negative(int head) { not_negative_.insert(head); }
   bool not_negative(int head) const { return not_negative_.contains(head); }
@@ -81,6 +84,7 @@ class Heads {
   std::vector<std::string> names_;
   std::map<std::string, int> by_name_;
   std::set<int> not_negative_;
+  bool wrapping_ = false;
 };
 
 int compare(const Factor& a, const Factor& b);

@@ -152,6 +152,7 @@ bool Simplifier::not_negative(const Factor& f) const {
 // max(c a, c b) = c max(a, b) for c >= 0: what all candidates share is taken out of them. A candidate 0 shares all.
 Term Simplifier::common_factor(Form& candidates) {
   Term out;
+  if (heads_.wrapping()) return out;
   Rational largest{0, 1};
   bool numbers = true;
   std::optional<Term> first;

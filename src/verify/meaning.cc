@@ -123,7 +123,12 @@ Form Meaning::literal(double v) {
 }
 
 Form Meaning::constant_at(const Tensor& t, const std::vector<Poly>& index) {
-  if (!is_float(t.dtype())) throw Unsupported{"const", "integers are read as data"};
+  if (!is_float(t.dtype())) {
+    const std::vector<int64_t> ints = t.to_ints();
+    for (int64_t v : ints)
+      if (v != ints[0]) throw Unsupported{"const", "integers are read as data"};
+    return ints.empty() ? Form{} : number(ints[0]);
+  }
   const std::vector<double> all = t.to_reals();
   bool same = !all.empty();
   for (double v : all) same = same && std::bit_cast<uint64_t>(v) == std::bit_cast<uint64_t>(all[0]);
@@ -152,7 +157,7 @@ Form Meaning::slot_at(const Frame& frame, int slot, const std::vector<Poly>& ind
   const auto s = static_cast<size_t>(slot);
   if (s < p.inputs.size()) return value_at(builder_->graph().node(frame.node).inputs[s], index, context);
   const te::Stage& stage = p.stages[s - p.inputs.size()];
-  if (!is_float(stage.dtype)) refuse(frame, "it computes with integers or truth values");
+  if (!is_float(stage.dtype)) heads_.set_wrapping();
   Env env;
   for (size_t i = 0; i < stage.axes.size(); ++i) env[stage.axes[i].id] = index[i];
   if (++depth_ > 400) throw GiveUp{"the graph is too deep"};
@@ -186,11 +191,11 @@ Form Meaning::real(const te::Expr& e, const Frame& frame, const Env& env, const 
     case Kind::Select: return real_select(e, frame, env, context);
     case Kind::Cast: return real_cast(e, frame, env, context);
     case Kind::Reduce: return real_reduce(e, frame, env, context);
-    case Kind::Int:
+    case Kind::Int: return number(e->integer);
     case Kind::Var:
     case Kind::Size: break;
   }
-  refuse(frame, "an integer stands where a real number is expected");
+  refuse(frame, "an index is taken for data");
 }
 
 Form Meaning::real_read(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context) {
@@ -230,6 +235,7 @@ Form Meaning::real_read(const te::Expr& e, const Frame& frame, const Env& env, c
 Form Meaning::real_unary(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context) {
   Form x = real(e->args[0], frame, env, context);
   if (e->unary == te::UnaryOp::Neg) return scale(std::move(x), -1);
+  if (!is_float(e.dtype())) refuse(frame, "a function of integers has no laws here");
   return apply(std::string(te::name(e->unary)), {std::move(x)});
 }
 
@@ -250,6 +256,10 @@ Form Meaning::power(const te::Expr& e, const Frame& frame, const Env& env, const
 }
 
 Form Meaning::real_binary(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context) {
+  const bool ring = e->binary == BinaryOp::Add || e->binary == BinaryOp::Sub || e->binary == BinaryOp::Mul;
+  // Of integers that wrap only these have laws; a minimum is no maximum of negatives there.
+  if (!is_float(e.dtype()) && !((ring && e.dtype() != DType::Bool) || e->binary == BinaryOp::Max))
+    refuse(frame, "an operation on integers has no laws here");
   if (e->binary == BinaryOp::Pow) return power(e, frame, env, context);
   const Form a = real(e->args[0], frame, env, context), b = real(e->args[1], frame, env, context);
   const int wrapped = heads_.of(kWrap);
@@ -293,6 +303,8 @@ Form Meaning::real_select(const te::Expr& e, const Frame& frame, const Env& env,
 
 Form Meaning::real_cast(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context) {
   const te::Expr& x = e->args[0];
+  if (e.dtype() == x.dtype()) return real(x, frame, env, context);
+  if (!is_float(e.dtype())) refuse(frame, "a cast to integers has no laws here");
   if (is_float(x.dtype())) return real(x, frame, env, context);
   if (x.dtype() == DType::Bool) {
     Form out;
@@ -325,6 +337,8 @@ Form Meaning::real_reduce(const te::Expr& e, const Frame& frame, const Env& env,
     cells = truth(e->args[1], frame, inner, joined(context, ranges)).yes;
   const bool sum = e->combiner == te::Combiner::Sum;
   const bool max = e->combiner == te::Combiner::Max, min = e->combiner == te::Combiner::Min;
+  if (!is_float(e.dtype()) && (min || e.dtype() == DType::Bool))
+    refuse(frame, "a reduction of integers has no laws here");
   if (!sum && !max && !min) refuse(frame, "it has a product or the position of an extremum");
   Form out;
   for (const Guards& cell : cells) {

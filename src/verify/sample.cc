@@ -267,7 +267,7 @@ std::map<std::string, Array> drawn(const ir::Graph& graph, const std::vector<std
       if (is_float(a.dtype))
         a.reals.push_back(draw(above ? Draw::Positive : how, r));
       else
-        a.ints.push_back(r.between(0, 3));
+        a.ints.push_back(a.dtype == DType::Bool ? r.between(0, 1) : r.between(is_signed_int(a.dtype) ? -9 : 0, 9));
     }
     out[n.names[0]] = std::move(a);
   }
@@ -293,7 +293,8 @@ bool confirmed(const ir::Graph& left, const ir::Graph& right, const ir::OpTable&
     options.threads = 1;
     const auto out = interp::run(*g, table, in, options);
     if (!out.ok()) return false;
-    values[side++] = (*out)[output].to_reals()[element];
+    const Tensor& t = (*out)[output];
+    values[side++] = is_float(t.dtype()) ? t.to_reals()[element] : static_cast<double>(t.to_ints()[element]);
   }
   c.left = fmt::format("{}", values[0]);
   c.right = fmt::format("{}", values[1]);
@@ -386,8 +387,11 @@ class Sampler {
     const auto x = a.run(inputs), y = b.run(inputs);
     if (!x.ok() || !y.ok()) return void(out.why_not = (x.ok() ? y.error() : x.error()).message);
     for (size_t k = 0; k < x->size(); ++k)
-      for (size_t i = 0; i < (*x)[k].reals.size(); ++i) {
-        const double u = (*x)[k].reals[i], v = (*y)[k].reals[i];
+      for (size_t i = 0; i < std::max((*x)[k].reals.size(), (*x)[k].ints.size()); ++i) {
+        const bool reals = !(*x)[k].reals.empty();
+        if (reals == (*y)[k].reals.empty()) return void(out.why_not = "the sides give different element types");
+        const double u = reals ? (*x)[k].reals[i] : static_cast<double>((*x)[k].ints[i]);
+        const double v = reals ? (*y)[k].reals[i] : static_cast<double>((*y)[k].ints[i]);
         if (!std::isfinite(u) || !std::isfinite(v)) continue;
         ++out.compared;
         if (!differ(u, v)) continue;

@@ -164,7 +164,7 @@ TEST(VerifyMutants, NoneIsProvedAndRefuted) {
   }
   fmt::print("seed {}: {} mutants, {} refuted, {} proved, {} neither\n", seed, mutants.size(), wrong, right,
              mutants.size() - wrong - right);
-  EXPECT_GT(wrong, mutants.size() / 2);
+  EXPECT_GE(wrong, std::min<size_t>(100, mutants.size() / 2));
 }
 
 }  // namespace

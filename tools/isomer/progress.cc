@@ -16,8 +16,9 @@ constexpr const char* kClear = "\r\033[K";  // to the line's start, then erase i
 
 }  // namespace
 
-Progress::Progress(std::string what)
+Progress::Progress(std::string what, std::string unit)
     : what_(std::move(what)),
+      unit_(std::move(unit)),
       terminal_(isatty(STDERR_FILENO) == 1),
       start_(std::chrono::steady_clock::now()),
       next_(start_ + kFirst) {}
@@ -32,7 +33,7 @@ void Progress::show(size_t done, size_t total) {
   if (now < next_) return;
   next_ = now + kEvery;
   shown_ = true;
-  fmt::print(stderr, "{}{}: {} of {} nodes ({}%), {:.1f} s", kClear, printable(what_, 40), done, total,
+  fmt::print(stderr, "{}{}: {} of {} {} ({}%), {:.1f} s", kClear, printable(what_, 40), done, total, unit_,
              done * 100 / std::max<size_t>(1, total), std::chrono::duration<double>(now - start_).count());
   std::fflush(stderr);
 }

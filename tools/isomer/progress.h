@@ -10,7 +10,7 @@ namespace isomer::tool {
 
 class Progress {
  public:
-  explicit Progress(std::string what);
+  explicit Progress(std::string what, std::string unit = "nodes");
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -18,7 +18,7 @@ class Progress {
   void show(size_t done, size_t total);
 
  private:
-  const std::string what_;
+  const std::string what_, unit_;
   const bool terminal_;
   bool shown_ = false;
   const std::chrono::steady_clock::time_point start_;

@@ -4,7 +4,10 @@
 #include <map>
 
 #include "driver/rule_files.h"
+#include "driver/rule_proofs.h"
+#include "driver/taso_report.h"
 #include "isomer/command.h"
+#include "isomer/progress.h"
 #include "ops/table.h"
 #include "rewrite/instantiate.h"
 
@@ -13,6 +16,8 @@ namespace {
 
 struct Options {
   std::string rules, family, name;
+  std::vector<std::string> files;
+  bool write = false;
 };
 
 // The proof of a rule in a word, or why it has none.
@@ -75,6 +80,73 @@ Expected<Answer> show(const Options& o) {
   return a;
 }
 
+Expected<Answer> verify(const Options& o) {
+  Answer a;
+  a.json = {{"rules", nlohmann::json::array()}};
+  std::map<std::string, size_t> counts;
+  double seconds = 0;
+  for (const std::string& path : o.files.empty() ? std::vector<std::string>{o.rules} : o.files) {
+    Progress progress("verify", "rules");
+    driver::ProofOptions options;
+    options.write = o.write;
+    options.progress = [&](size_t done, size_t total) { progress.show(done, total); };
+    ISOMER_TRY(const std::vector<driver::RuleProof> proofs, driver::prove_rules(path, options));
+    for (const driver::RuleProof& p : proofs) {
+      ++counts[p.proved() ? p.answer + " (" + p.kind + ")" : p.answer];
+      seconds += p.seconds;
+      if (!p.proved()) {
+        a.exit_code = 1;
+        a.text += fmt::format("{}:{}: {}{}: {}\n", printable(p.file), p.line, p.rule,
+                              p.where.empty() ? "" : " (" + p.where + ")", printable(p.text, 1000));
+      }
+      nlohmann::ordered_json j{{"name", p.rule}, {"file", p.file}, {"line", p.line}, {"answer", p.answer}};
+      if (p.proved()) j["kind"] = p.kind;
+      j["verdict"] = p.text;
+      j["cases"] = p.cases;
+      j["queries"] = p.queries;
+      j["seconds"] = p.seconds;
+      a.json["rules"].push_back(std::move(j));
+    }
+  }
+  std::string summary;
+  for (const auto& [answer, n] : counts) summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", n, answer);
+  a.text += fmt::format("{}; {:.1f} s of proving\n", summary.empty() ? "no rules" : summary, seconds);
+  a.json["counts"] = counts;
+  return a;
+}
+
+Expected<Answer> explain(const Options& o) {
+  driver::ProofOptions options;
+  options.names = {o.name};
+  options.explain = true;
+  ISOMER_TRY(const std::vector<driver::RuleProof> proofs, driver::prove_rules(o.rules, options));
+  const driver::RuleProof& p = proofs.at(0);
+  Answer a;
+  a.exit_code = p.proved() ? 0 : 1;
+  a.text = fmt::format("{}: {}\n", p.rule, p.text);
+  if (!p.where.empty()) a.text += fmt::format("shown for {} of {} cases\n", p.where, p.cases);
+  for (size_t k = 0; k + 1 < p.forms.size(); k += 2)
+    a.text +=
+        fmt::format("output {}, left:\n  {}\noutput {}, right:\n  {}\n", k / 2, p.forms[k], k / 2, p.forms[k + 1]);
+  a.json = {{"name", p.rule}, {"answer", p.answer}, {"verdict", p.text}, {"case", p.where}, {"forms", p.forms}};
+  return a;
+}
+
+Expected<Answer> taso(const Options& o) {
+  Progress progress("taso", "rules");
+  ISOMER_TRY(const driver::TasoReport report,
+             driver::taso_report(o.name, [&](size_t done, size_t total) { progress.show(done, total); }));
+  Answer a;
+  a.text = report.markdown;
+  a.exit_code = report.open == 0 ? 0 : 1;
+  a.json = {{"rules", report.rules},
+            {"proved_as_stated", report.as_stated},
+            {"proved_under_a_condition", report.under_conditions},
+            {"refuted", report.refuted},
+            {"open", report.open}};
+  return a;
+}
+
 }  // namespace
 
 Action declare_rules(CLI::App& app) {
@@ -85,8 +157,24 @@ Action declare_rules(CLI::App& app) {
   list_command->add_option("--family", o->family, "Only this family");
   CLI::App* show_command = app.add_subcommand("show", "Show one rule")->fallthrough();
   show_command->add_option("NAME", o->name, "The rule")->required();
+  CLI::App* verify_command =
+      app.add_subcommand("verify", "Prove or refute rules anew, whatever their proof lines say")->fallthrough();
+  verify_command->add_option("FILE", o->files, "Files or folders of rules (standard: the library)");
+  verify_command->add_flag("--write", o->write, "Bring the proof lines of the files up to date");
+  CLI::App* explain_command =
+      app.add_subcommand("explain", "Show what both sides of a rule normalise to, or the counterexample")
+          ->fallthrough();
+  explain_command->add_option("NAME", o->name, "The rule")->required();
+  CLI::App* taso_command =
+      app.add_subcommand("taso", "Report on the rules of TASO's release, given as text")->fallthrough();
+  taso_command->add_option("FILE", o->name, "The file")->required();
   app.require_subcommand(1);
-  return [o, list_command]() -> Expected<Answer> { return list_command->parsed() ? list(*o) : show(*o); };
+  return [=]() -> Expected<Answer> {
+    if (list_command->parsed()) return list(*o);
+    if (verify_command->parsed()) return verify(*o);
+    if (taso_command->parsed()) return taso(*o);
+    return explain_command->parsed() ? explain(*o) : show(*o);
+  };
 }
 
 }  // namespace isomer::tool
