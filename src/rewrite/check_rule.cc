@@ -163,12 +163,10 @@ Expected<void> order_equations(Rule& rule) {
 Expected<void> check_case_count(const Rule& rule) {
   constexpr size_t kMaxCases = 1024;
   size_t cases = 1;
-  for (const ListSymbol& l : rule.lists) cases *= static_cast<size_t>(l.at_most - l.at_least + 1);
-  for (const Symbol& s : rule.symbols) cases *= std::min(std::max<size_t>(1, s.domain.size()), kMaxCases + 1);
-  for (const AttrVariable& a : rule.attributes) {
-    cases *= a.domain.empty() ? 2 : std::min(a.domain.size(), kMaxCases + 1);  // a real number has two signs
-    if (cases > kMaxCases) break;
-  }
+  const auto times = [&](size_t n) { cases = n > kMaxCases || cases > kMaxCases ? kMaxCases + 1 : cases * n; };
+  for (const ListSymbol& l : rule.lists) times(static_cast<size_t>(l.at_most - l.at_least + 1));
+  for (const Symbol& s : rule.symbols) times(std::max<size_t>(1, s.domain.size()));
+  for (const AttrVariable& a : rule.attributes) times(a.domain.empty() ? 2 : a.domain.size());  // reals: of two signs
   if (cases > kMaxCases)
     return problem("E-rule-shape",
                    fmt::format("rule {} stands for more than {} cases", isomer::quoted(rule.name), kMaxCases),
@@ -179,6 +177,13 @@ Expected<void> check_case_count(const Rule& rule) {
 }  // namespace
 
 Expected<void> check_rule(Rule& rule) {
+  constexpr size_t kMost = 128;
+  if (std::max({rule.symbols.size(), rule.lists.size(), rule.inputs.size(), rule.attributes.size(),
+                rule.conditions.size()}) > kMost)
+    return problem(
+        "E-rule-shape",
+        fmt::format("rule {} has more than {} sizes, inputs or conditions", isomer::quoted(rule.name), kMost),
+        rule.where);
   ISOMER_CHECK_OK(check_connected(rule));
   ISOMER_CHECK_OK(check_used(rule));
   ISOMER_CHECK_OK(check_lists(rule));

@@ -15,6 +15,12 @@ Diagnostic RuleParser::unbound(std::string_view what, const Token& at) const {
                     at.position);
 }
 
+Diagnostic RuleParser::too_many(const Token& at) const {
+  return lex_.error("E-rule-shape",
+                    fmt::format("rule {} has more than {} sizes or inputs", isomer::quoted(rule_.name), kMaxNames),
+                    at.position);
+}
+
 Expected<DTypeSet> RuleParser::type_set() {
   if (lex_.eat_word("float")) return kFloats;
   if (lex_.eat_word("int")) return kInts;
@@ -90,6 +96,7 @@ Expected<void> RuleParser::input_declaration() {
     for (const AttrVariable& a : rule_.attributes)
       if (a.name == t.text)
         return lex_.error("E-duplicate-name", fmt::format("?{} is a number and an input", a.name), t.position);
+    if (rule_.inputs.size() >= kMaxNames) return too_many(t);
     declared.name = std::string(t.text);
     declared.where = lex_.place(t.position);
     rule_.inputs.push_back(declared);

@@ -20,6 +20,7 @@ Expected<uint32_t> RuleParser::symbol(const Token& word) {
                         word.position);
   if (word.text == "_") return lex_.error("E-text", "a size needs a name, found '_'", word.position);
   if (!pattern_) return unbound("size", word);
+  if (rule_.symbols.size() >= kMaxNames) return too_many(word);
   rule_.symbols.push_back({std::string(word.text), 1, {}, lex_.place(word.position)});
   symbol_bounded_.push_back(false);
   return static_cast<uint32_t>(rule_.symbols.size() - 1);
@@ -118,7 +119,8 @@ Expected<Size> RuleParser::factor() {
 
 Expected<Size> RuleParser::product() {
   ISOMER_TRY(Size s, factor());
-  while (lex_.eat("*")) {
+  for (int factors = 0; lex_.eat("*"); ++factors) {
+    if (factors > kMaxDepth) return lex_.error("E-nesting", "a product has too many factors", lex_.peek().position);
     ISOMER_TRY(Size f, factor());
     s = Size::binary(Size::Kind::Mul, std::move(s), std::move(f));
   }

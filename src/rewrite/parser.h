@@ -23,6 +23,7 @@ class RuleParser {
  private:
   static constexpr int kMaxDepth = 64;
   static constexpr size_t kMaxCalls = 64;
+  static constexpr size_t kMaxNames = 128;
 
   // The terms of a side before it is known how many results a lone call has.
   struct Outputs {
@@ -75,6 +76,7 @@ class RuleParser {
   Expected<double> real();
 
   Diagnostic unbound(std::string_view what, const Token& at) const;
+  Diagnostic too_many(const Token& at) const;
 
   Lexer lex_;
   const ir::OpTable& table_;
