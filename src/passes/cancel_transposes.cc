@@ -61,6 +61,21 @@ Value moved_constant(Editor& e, Value v, const Order& order) {
   return folded(e, "transpose", {e.constant(t->reshaped(dims))}, perm_attr(order));
 }
 
+// The axis that a concat joins along, counted from the front.
+size_t joined_axis(const ir::Node& n) {
+  const int64_t axis = *n.attrs.get<int64_t>("axis");
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(n.types[0].shape.rank()) : axis);
+}
+
+// The node on inputs that are transposed by `order`: element-wise, or a concat along the axis that became of its own.
+Value turned(Editor& e, uint32_t id, std::vector<Value> inputs, const Order& order) {
+  const ir::Node& n = e.node(id);
+  if (n.op->name != "concat") return elsewhere(e, id, std::move(inputs));
+  return e.add("concat", std::move(inputs), {{"axis", static_cast<int64_t>(inverse(order)[joined_axis(n)])}});
+}
+
+bool can_turn(const Editor& e, uint32_t id) { return e.node(id).op->name == "concat" || is_elementwise(e, id); }
+
 // transpose(v, order) without a transpose, by undoing one on every way up; none when that cannot be. With `build` off
 // nothing is made, and v itself says yes.
 Value undone(Editor& e, Value v, const Order& order, int depth, bool build) {
@@ -74,7 +89,7 @@ Value undone(Editor& e, Value v, const Order& order, int depth, bool build) {
   }
   const Shape& shape = e.shape(v);
   if (depth == 0 || v.index != 0 || e.uses(v) != 1 || !shape.has_rank() || shape.rank() != order.size() ||
-      !is_elementwise(e, v.node))
+      !can_turn(e, v.node))
     return Value::none();
   std::vector<Value> inputs;
   for (const Value& in : std::vector<Value>(e.node(v.node).inputs)) {
@@ -83,7 +98,7 @@ Value undone(Editor& e, Value v, const Order& order, int depth, bool build) {
     inputs.push_back(u);
   }
   if (!build) return v;
-  return elsewhere(e, v.node, std::move(inputs));
+  return turned(e, v.node, std::move(inputs), order);
 }
 
 // A transpose that moves nothing but axes of extent 1 is a reshape.
@@ -125,16 +140,16 @@ bool simplify_transpose(Editor& e, uint32_t id) {
 bool sink(Editor& e, uint32_t id) {
   const std::vector<Value> inputs = e.node(id).inputs;
   std::optional<Order> order;
-  size_t turned = 0;
+  size_t transposes = 0;
   for (const Value& v : inputs) {
     const auto own = v.is_none() ? std::nullopt : order_of(e, v);
     if (!own || e.uses(v) != 1) continue;
     if (order && *order != *own) return false;
     order = own;
-    ++turned;
+    ++transposes;
   }
   const Shape& shape = e.shape({id, 0});
-  if (turned < 2 || !shape.has_rank() || shape.rank() != order->size() || !is_elementwise(e, id)) return false;
+  if (transposes < 2 || !shape.has_rank() || shape.rank() != order->size() || !can_turn(e, id)) return false;
   std::vector<Value> sources;
   for (const Value& v : inputs) {
     Value source = Value::none();
@@ -148,7 +163,7 @@ bool sink(Editor& e, uint32_t id) {
     if (source.is_none() != v.is_none()) return false;
     sources.push_back(source);
   }
-  const Value f = elsewhere(e, id, std::move(sources));
+  const Value f = turned(e, id, std::move(sources), inverse(*order));
   return !f.is_none() && e.replace({id, 0}, e.add("transpose", {f}, perm_attr(*order)));
 }
 

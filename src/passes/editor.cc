@@ -186,7 +186,7 @@ bool Editor::replace(Value old, Value by) {
   touched_.push_back(by.node);
   for (const Value& v : nodes_[by.node].inputs)
     if (!v.is_none()) touched_.push_back(v.node);
-  touched_.insert(touched_.end(), users_[by.node].begin(), users_[by.node].end());
+  touched_.insert(touched_.end(), readers.begin(), readers.end());
   return true;
 }
 

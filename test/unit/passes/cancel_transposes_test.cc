@@ -45,6 +45,21 @@ TEST(CancelTransposes, TwoBecomeOneBelowANode) {
               R"((%x: f32[2,3,4], %z: f32[2,3,4]) { return "y"=transpose(add(%x, %z)){perm=[1,0,2]} })");
 }
 
+TEST(CancelTransposes, MovesThroughConcat) {
+  expect_pass("cancel_transposes", R"((%x: f32[2,3,4], %z: f32[2,5,4]) {
+    %c = concat(transpose(%x){perm=[0,2,1]}, relu(transpose(%z){perm=[0,2,1]})){axis=-1}
+    return "y"=transpose(%c){perm=[0,2,1]}
+  })",
+              "(%x: f32[2,3,4], %z: f32[2,5,4]) { return \"y\"=concat(%x, relu(%z)){axis=1} }");
+  expect_pass("cancel_transposes", R"((%x: f32[2,3,4], %z: f32[2,3,5]) {
+    return "y"=concat(transpose(%x){perm=[2,0,1]}, transpose(%z){perm=[2,0,1]}){axis=0}
+  })",
+              R"((%x: f32[2,3,4], %z: f32[2,3,5]) { return "y"=transpose(concat(%x, %z){axis=2}){perm=[2,0,1]} })");
+  expect_untouched("cancel_transposes", R"((%x: f32[2,3], %z: f32[2,5]) {
+    return "y"=transpose(concat(transpose(%x), reshape(%z, [5,2])){axis=0})
+  })");
+}
+
 TEST(CancelTransposes, MatrixProductsTakeThem) {
   expect_pass("cancel_transposes", "(%x: f32[3,2], %w: f32[4,3]) { return \"y\"=matmul(transpose(%x), transpose(%w)) }",
               "(%x: f32[3,2], %w: f32[4,3]) { return \"y\"=gemm(%x, %w){transA=1, transB=1} }");
