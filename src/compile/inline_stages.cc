@@ -12,6 +12,7 @@ using te::Kind;
 namespace {
 
 constexpr int64_t kLargestBody = 300;  // nodes of one body: beyond, compiling it costs more than the copy it saves
+constexpr size_t kMostOrigins = 32;    // source nodes that are remembered of one stage
 constexpr int64_t kCheap = 4;          // operations that may be done again rather than stored
 
 int64_t nodes_in(const Expr& e) {
@@ -131,7 +132,7 @@ class Inliner {
     const ModelStage& p = g_.stages[producer];
     c.body = std::move(body);
     for (const std::string& o : p.origin)
-      if (std::find(c.origin.begin(), c.origin.end(), o) == c.origin.end()) c.origin.push_back(o);
+      if (c.origin.size() < kMostOrigins && std::find(c.origin.begin(), c.origin.end(), o) == c.origin.end()) c.origin.push_back(o);
     for (const int v : values_read(c.body)) {
       auto& list = readers_[static_cast<size_t>(v)];
       std::erase(list, static_cast<int>(producer));
