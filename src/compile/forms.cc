@@ -118,6 +118,21 @@ void split_axis(Contraction& c, const ModelStage& stage) {
   for (Expr* e : {&c.a, &c.b, &c.where}) *e = te::simplify(parts(*e), scope);
 }
 
+// Whether a linear read is in range at all points of the axes.
+bool stays_inside(const Expr& read, const std::vector<te::Axis>& axes, const std::vector<StageValue>& values) {
+  const std::vector<int64_t>& dims = values[static_cast<size_t>(read->tensor)].dims;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const Linear index = *linear(read->args[d]);
+    int64_t low = index.constant, high = index.constant;
+    for (const te::Axis& a : axes) {
+      const int64_t most = index.of(a.id) * (a.extent.value() - 1);
+      (most < 0 ? low : high) += most;
+    }
+    if (low < 0 || high >= dims[d]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<te::Axis> axes_of(const Contraction& c, const ModelStage& stage) {
@@ -133,7 +148,7 @@ std::vector<te::Axis> axes_of(const Contraction& c, const ModelStage& stage) {
   return out;
 }
 
-std::optional<Contraction> contraction(const ModelStage& stage) {
+std::optional<Contraction> contraction(const ModelStage& stage, const std::vector<StageValue>& values) {
   const Expr& r = stage.body;
   if (r->kind != Kind::Reduce || r->combiner != te::Combiner::Sum || r->dtype != DType::F32) return std::nullopt;
   const Expr& body = r->args[0];
@@ -168,12 +183,17 @@ std::optional<Contraction> contraction(const ModelStage& stage) {
     return std::any_of(list.begin(), list.end(),
                        [&](int a) { return std::find(guarded.begin(), guarded.end(), a) != guarded.end(); });
   };
-  // Columns should be long and never guarded: vectors run along them.
-  if (guards(c.n) || (!guards(c.m) && only_b < 8 && only_a > only_b)) {
+  // Columns should be long and never guarded: vectors run along them. What the guard keeps inside of its tensor is read
+  // only where it holds: that side has the rows.
+  const bool always = c.where->kind == Kind::Int && c.where->integer != 0;
+  std::vector<te::Axis> scope = axes_of(c, stage);
+  scope.insert(scope.end(), r->axes.begin(), r->axes.end());
+  const auto needs_guard = [&](const Expr& read) { return !always && !stays_inside(read, scope, values); };
+  if (guards(c.n) || needs_guard(c.b) || (!guards(c.m) && !needs_guard(c.a) && only_b < 8 && only_a > only_b)) {
     std::swap(c.a, c.b);
     if (!sort()) return std::nullopt;
   }
-  if (guards(c.n) || c.n.empty()) return std::nullopt;
+  if (guards(c.n) || needs_guard(c.b) || c.n.empty()) return std::nullopt;
   for (const te::Axis& x : r->axes) {
     if (x.extent.value() > 1 && (!mentions(c.a, x.id) || !mentions(c.b, x.id))) return std::nullopt;
     c.k.push_back(x.id);

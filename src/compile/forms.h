@@ -50,7 +50,8 @@ struct Contraction {
   std::vector<int> batch, m, n, k;
   te::Expr where;  // of the reduction; literal true when there is none
 };
-std::optional<Contraction> contraction(const ModelStage& stage);
+// `values` are those of the stage's graph.
+std::optional<Contraction> contraction(const ModelStage& stage, const std::vector<StageValue>& values);
 // The stage's axes, the two parts in place of one that is split.
 std::vector<te::Axis> axes_of(const Contraction& contraction, const ModelStage& stage);
 

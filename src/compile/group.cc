@@ -22,6 +22,12 @@ const te::Axis* axis_of(const ModelStage& s, int id) {
   return nullptr;
 }
 
+// Whether it is an axis of the stage with this extent: a read at it then covers a dim of that extent, no more and no less.
+bool runs_over(const ModelStage& s, int id, int64_t extent) {
+  const te::Axis* a = axis_of(s, id);
+  return a && a->extent.value() == extent;
+}
+
 // When every read of `value` in the stage is at the same place, one variable of the stage's axes per dim above 1, each
 // axis once: the axis ids by dim of the value (-1 where the dim is 1).
 std::optional<std::vector<int>> permuted_read(const ModelStage& s, int value, const StageGraph& g) {
@@ -36,7 +42,7 @@ std::optional<std::vector<int>> permuted_read(const ModelStage& s, int value, co
       continue;
     }
     const auto id = plain_var(reads[0]->args[i]);
-    if (!id || contains(axes, *id) || !axis_of(s, *id)) return std::nullopt;
+    if (!id || contains(axes, *id) || !runs_over(s, *id, v.dims[i])) return std::nullopt;
     axes.push_back(*id);
   }
   return axes;
@@ -50,7 +56,7 @@ class Grouper {
 
   std::vector<Group> run(bool fuse) {
     for (size_t s = 0; fuse && s < g_.stages.size(); ++s)
-      if (auto c = contraction(g_.stages[s])) contract(s, *std::move(c));
+      if (auto c = contraction(g_.stages[s], g_.values)) contract(s, *std::move(c));
     for (size_t s = 0; fuse && s < g_.stages.size(); ++s)
       if (group_[s] < 0 && g_.stages[s].runs() && g_.stages[s].is_reduction()) grow(s);
     for (size_t s = 0; s < g_.stages.size(); ++s)
@@ -114,7 +120,7 @@ class Grouper {
               std::find_if(member.axes.begin(), member.axes.end(), [&](const te::Axis& a) { return a.id == row; }) -
               member.axes.begin());
           const auto id = plain_var(read->args[dim]);
-          if (!id || !axis_of(stage(s), *id)) return std::nullopt;
+          if (!id || !runs_over(stage(s), *id, member.axes[dim].extent.value())) return std::nullopt;
           here.push_back(*id);
         }
         std::vector<int> distinct = here;
@@ -138,7 +144,8 @@ class Grouper {
         for (const int row : group.rows[i]) {
           int found = -1;
           for (size_t d = 0; d < read->args.size(); ++d)
-            if (plain_var(read->args[d]) == row) found = p.axes[d].id;
+            if (plain_var(read->args[d]) == row && runs_over(member, row, p.axes[d].extent.value()))
+              found = p.axes[d].id;
           if (found < 0) return std::nullopt;
           here.push_back(found);
         }

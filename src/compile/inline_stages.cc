@@ -34,7 +34,7 @@ class Inliner {
   explicit Inliner(StageGraph& g) : g_(g), readers_(g.readers()), output_(g.values.size()) {
     for (const int v : g.outputs) output_[static_cast<size_t>(v)] = true;
     for (const ModelStage& s : g.stages)
-      if (contraction(s)) contracted_.push_back(s.value);
+      if (contraction(s, g.values)) contracted_.push_back(s.value);
   }
 
   void run() {
@@ -87,7 +87,7 @@ class Inliner {
       if (is_contracted(c.value)) {
         ModelStage changed = c;
         changed.body = body;
-        if (!contraction(changed)) return false;
+        if (!contraction(changed, g_.values)) return false;
       }
       bodies.push_back(std::move(body));
     }
@@ -132,7 +132,8 @@ class Inliner {
     const ModelStage& p = g_.stages[producer];
     c.body = std::move(body);
     for (const std::string& o : p.origin)
-      if (c.origin.size() < kMostOrigins && std::find(c.origin.begin(), c.origin.end(), o) == c.origin.end()) c.origin.push_back(o);
+      if (c.origin.size() < kMostOrigins && std::find(c.origin.begin(), c.origin.end(), o) == c.origin.end())
+        c.origin.push_back(o);
     for (const int v : values_read(c.body)) {
       auto& list = readers_[static_cast<size_t>(v)];
       std::erase(list, static_cast<int>(producer));
