@@ -76,7 +76,8 @@ Expected<Variants::Entry> Variants::make(const std::vector<Tensor>& inputs) {
   }
   // What comes with other sizes every time is not worth compiling again and again.
   const bool thrashes = (inner_ || !looked_at.empty()) && misses_ > 2 * options_.variants && misses_ * 4 > runs_;
-  if (thrashes || !worth_compiling(g)) {
+  entry.small = !thrashes && !worth_compiling(g);
+  if (thrashes || entry.small) {
     entry.found.program = Program::interpreted(
         std::move(g), options_, thrashes ? "its sizes change from run to run" : "it is too small to be compiled");
     return entry;
@@ -94,8 +95,8 @@ Expected<Variants::Found> Variants::find(const std::vector<Tensor>& inputs) {
   const std::lock_guard lock(mutex_);
   ++runs_;
   if (const Entry* e = lookup(inputs)) {
-    if (!inner_ || runs_ != kManyRuns + 1) return e->found;
-    std::erase_if(entries_, [&](const Entry& x) { return &x == e; });  // it was interpreted as too small, perhaps
+    if (!e->small || runs_ <= kManyRuns) return e->found;
+    entries_.erase(entries_.begin() + (e - entries_.data()));  // small, but it comes often
   }
   ++misses_;
   ISOMER_TRY(Entry made, make(inputs));

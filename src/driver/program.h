@@ -78,6 +78,7 @@ class Variants {
     std::vector<std::vector<int64_t>> shapes;
     Found found;
     std::vector<Tensor> contents;  // of the inputs looked at
+    bool small = false;            // interpreted, since compiling would take longer
     uint64_t used = 0;
   };
   Expected<Entry> make(const std::vector<Tensor>& inputs);

@@ -8,11 +8,13 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "driver/executor.h"
 #include "interp/interp.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "onnx/onnx.h"
 #include "ops/table.h"
+#include "tensor/compare.h"
 #include "tensor/random_fill.h"
 
 namespace isomer {
@@ -96,6 +98,32 @@ TEST_P(Zoo, SmallNetworkMeansTheSameInEveryForm) {
     EXPECT_EQ((*expected)[i].content_hash(), (*found)[i].content_hash()) << "output " << i;
     for (int64_t k = 0; k < (*found)[i].size(); ++k)
       ASSERT_TRUE(std::isfinite((*found)[i].real(k))) << "output " << i << ", element " << k;
+  }
+}
+
+TEST_P(Zoo, SmallNetworkCompiledAgreesWithTheInterpreter) {
+  const auto g = zoo::build(GetParam(), ops::table(), small(network()));
+  ASSERT_TRUE(g.ok()) << g.error().to_string();
+  const std::vector<Tensor> inputs = inputs_of(*g);
+  interp::Options wide;
+  wide.wide = true;
+  const auto expected = interp::run(*g, ops::table(), inputs, wide);
+  ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  for (const bool naive : {false, true}) {
+    driver::ExecutorOptions o;
+    o.native.naive = naive;
+    o.native.poison = true;
+    o.optimise = !naive;
+    auto executor = driver::Executor::make(*g, o);
+    ASSERT_TRUE(executor.ok()) << executor.error().to_string();
+    const auto found = executor->run(inputs);
+    ASSERT_TRUE(found.ok()) << found.error().to_string();
+    if (!naive) EXPECT_TRUE(executor->report().empty()) << executor->report()[0].reason;
+    for (size_t i = 0; i < found->size(); ++i) {
+      const Comparison c = compare((*found)[i], (*expected)[i], {.absolute = 1e30});
+      EXPECT_TRUE(c.ok()) << c.to_string();
+      EXPECT_LT(c.error_of_largest, naive ? 1e-5 : 1e-4) << "output " << i << (naive ? ", naive" : "");
+    }
   }
 }
 

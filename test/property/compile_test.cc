@@ -104,7 +104,6 @@ std::vector<RandomModel> smaller(const RandomModel& m) {
     RandomModel r;
     std::vector<Tensor> cut_values;
     if (cut_at != UINT32_MAX) {
-      ir::GraphBuilder probe(ops::table(), g.name());
       std::vector<bool> taken(g.nodes().size());
       for (uint32_t i = 0; i <= cut_at; ++i)
         taken[i] = g.node(i).op != &ir::input_op() && g.node(i).op != &ir::const_op();
@@ -162,6 +161,11 @@ std::vector<RandomModel> smaller(const RandomModel& m) {
   for (const ir::Output& o : g.outputs()) outputs.push_back(o.value);
   for (size_t k = 0; outputs.size() > 1 && k < outputs.size(); ++k)
     if (auto r = all({outputs[k]}, UINT32_MAX)) out.push_back(*std::move(r));
+  for (size_t k = 0; outputs.size() > 2 && k < outputs.size(); ++k) {
+    std::vector<ir::Value> rest = outputs;
+    rest.erase(rest.begin() + static_cast<int64_t>(k));
+    if (auto r = all(rest, UINT32_MAX)) out.push_back(*std::move(r));
+  }
   for (auto i = static_cast<uint32_t>(g.nodes().size()); i-- > g.input_count();)
     if (g.node(i).op != &ir::const_op())
       if (auto r = all(outputs, i)) out.push_back(*std::move(r));
