@@ -7,7 +7,8 @@
 namespace isomer::codegen {
 namespace {
 
-constexpr int64_t kAlignment = 64;  // of scratch and local buffers
+constexpr int64_t kAlignment = 64;       // of scratch and local buffers
+constexpr int64_t kMostLocal = 1 << 18;  // bytes of local buffers, on the stack of any thread
 
 // The body takes each buffer as a parameter of its own: only there can it be said that they do not overlap.
 class Builder {
@@ -26,6 +27,13 @@ class Builder {
   }
 
   Expected<void> run() {
+    int64_t local = 0;
+    for (const loop::Buffer& buffer : function_.buffers)
+      if (buffer.scope == loop::Scope::Local) local += buffer.elements() * 8;
+    if (local > kMostLocal) {
+      return Diagnostic("E-codegen", "the function " + isomer::quoted(function_.name) + " keeps " +
+                                         std::to_string(local) + " bytes of buffers on the stack; make them scratch");
+    }
     llvm::Function* body = declare_body();
     ISOMER_CHECK_OK(fill_body(*body));
     fill_entry(*body);
@@ -132,7 +140,8 @@ class Builder {
 void set_attributes(llvm::Function& f, const loop::Target& target) {
   f.setDoesNotThrow();
   f.addFnAttr(llvm::Attribute::NoFree);
-  f.addFnAttr("target-cpu", target.cpu);
+  f.addFnAttr("target-cpu", base_cpu(target));
+  if (!target.cpu.empty()) f.addFnAttr("tune-cpu", target.cpu);
   f.addFnAttr("target-features", feature_string(target));
   f.addFnAttr("no-trapping-math", "true");
   if (target.has("avx512f") && target.vector_bytes >= 64) {

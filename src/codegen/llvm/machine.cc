@@ -33,17 +33,14 @@ Machine::Machine(Machine&&) noexcept = default;
 Machine& Machine::operator=(Machine&&) noexcept = default;
 Machine::~Machine() = default;
 
-// What the target has, and an explicit no to what its CPU's name would imply beyond that.
+// The features alone decide: the CPU is the least of its architecture, and its real name is used for scheduling only. A
+// machine may hide what its CPU's name implies.
 std::string feature_string(const loop::Target& target) {
   std::string s;
   for (const std::string& f : target.features) s += (s.empty() ? "+" : ",+") + f;
-  const bool arm = target.arch == loop::Arch::AArch64;
-  const std::vector<const char*> traps =
-      arm ? std::vector<const char*>{"sve", "sve2"} : std::vector<const char*>{"avx512f", "avx2", "fma", "amx-tile"};
-  for (const char* trap : traps)
-    if (!target.has(trap)) s += std::string(s.empty() ? "-" : ",-") + trap;
   return s;
 }
+const char* base_cpu(const loop::Target& target) { return target.arch == loop::Arch::X86_64 ? "x86-64" : "generic"; }
 
 Expected<Machine> make_machine(const loop::Target& target, int opt) {
   register_targets();
@@ -54,9 +51,10 @@ Expected<Machine> make_machine(const loop::Target& target, int opt) {
   if (!t) return Diagnostic("E-codegen", "the code generator has no back end for " + triple + ": " + why);
   const auto level = opt == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
   Machine m;
-  m.machine.reset(t->createTargetMachine(triple, target.cpu, feature_string(target), llvm::TargetOptions(),
+  m.machine.reset(t->createTargetMachine(triple, base_cpu(target), feature_string(target), llvm::TargetOptions(),
                                          llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
-  if (!m.machine) return Diagnostic("E-codegen", "the code generator does not know the CPU " + quoted(target.cpu));
+  if (!m.machine)
+    return Diagnostic("E-codegen", "the code generator has no machine for " + isomer::quoted(target.name));
   return m;
 }
 

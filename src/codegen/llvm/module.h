@@ -26,6 +26,7 @@ struct Machine {
 };
 Expected<Machine> make_machine(const loop::Target& target, int opt);
 std::string feature_string(const loop::Target& target);
+const char* base_cpu(const loop::Target& target);
 void set_attributes(llvm::Function& function, const loop::Target& target);  // what every function of a target has
 
 // Adds the function, with the interface of runtime/abi.h, to the module.
