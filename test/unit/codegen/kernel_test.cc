@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 #include "test/run_kernel.h"
 
@@ -178,6 +181,43 @@ TEST(Codegen, TheSameBytesWithAnyNumberOfThreads) {
   auto jit = Jit::load(*one);
   ASSERT_TRUE(jit.ok());
   for (int i = 0; i < 40; ++i) EXPECT_NE(jit->find("kernel" + std::to_string(i)), nullptr);
+}
+
+TEST(Codegen, WhatCannotBeCompiledIsAnError) {
+  auto target = host_target();
+  ASSERT_TRUE(target.ok());
+  auto large = function({argument("y", DType::F32, {1}, true), {"l", DType::F32, {1 << 20}, Scope::Local, true}},
+                        Stmt::store(0, {Expr(0)}, read(1, DType::F32, {Expr(5)})));
+  auto unbound = function({argument("y", DType::F32, {8}, true)}, Stmt::store(0, {var(3)}, Expr::real(DType::F32, 1)));
+  auto reduction = function({argument("y", DType::I64, {1}, true)},
+                            Stmt::store(0, {Expr(0)}, te::sum({te::Axis{0, "k", Dim(4)}}, var(0))));
+  auto mistyped =
+      function({argument("y", DType::I32, {1}, true)}, Stmt::store(0, {Expr(0)}, Expr::real(DType::F32, 1)));
+  for (const loop::Function& f : {large, unbound, reduction, mistyped}) {
+    auto objects = emit_objects({&f, 1}, *target);
+    ASSERT_FALSE(objects.ok());
+    EXPECT_EQ(objects.error().code, "E-codegen");
+  }
+  EXPECT_FALSE(Jit::load(std::vector<Object>{{"broken.o", "no object"}}).ok());
+}
+
+TEST(Codegen, DumpsTextOfEveryFunction) {
+  std::string folder = (std::filesystem::temp_directory_path() / "isomer-dump-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const auto f = function({argument("y", DType::F32, {8}, true)},
+                          Stmt::loop(0, "i", 8, LoopKind::Vector, Stmt::store(0, {var(0)}, Expr::real(DType::F32, 1))));
+  auto target = host_target();
+  ASSERT_TRUE(target.ok());
+  EXPECT_TRUE(emit_objects({&f, 1}, *target, {.dump_dir = folder}).ok());
+  for (const char* name : {"/kernel.ll", "/kernel.s"}) {
+    std::ifstream file(folder + name);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_NE(text.find("kernel.body"), std::string::npos) << name;
+  }
+  std::filesystem::remove_all(folder);
+  auto nowhere = emit_objects({&f, 1}, *target, {.dump_dir = folder + "/missing"});
+  ASSERT_FALSE(nowhere.ok());
+  EXPECT_EQ(nowhere.error().code, "E-write");
 }
 
 TEST(Codegen, OtherMachinesGetObjects) {
