@@ -28,9 +28,11 @@ Editor::Editor(const ir::Graph& graph, const ir::OpTable& table)
       alive_(graph.nodes().size(), true),
       users_(graph.nodes().size()),
       outputs_(graph.outputs()),
+      outputs_of_(graph.nodes().size()),
       first_new_(static_cast<uint32_t>(graph.nodes().size())) {
   for (uint32_t id = 0; id < first_new_; ++id)
     for (const Value& v : nodes_[id].inputs) read(id, v, +1);
+  for (uint32_t k = 0; k < outputs_.size(); ++k) outputs_of_[outputs_[k].value.node].push_back(k);
 }
 
 void Editor::read(uint32_t user, Value v, int change) {
@@ -44,7 +46,7 @@ void Editor::read(uint32_t user, Value v, int change) {
 
 size_t Editor::uses(Value v) const {
   size_t n = 0;
-  for (const ir::Output& o : outputs_) n += o.value == v;
+  for (uint32_t k : outputs_of_[v.node]) n += outputs_[k].value == v;
   if (nodes_[v.node].types.size() == 1) return n + users_[v.node].size();
   // A node that reads twice has two entries: count its inputs once.
   std::vector<uint32_t> all = users_[v.node];
@@ -58,7 +60,8 @@ size_t Editor::uses(Value v) const {
 }
 
 bool Editor::is_output(Value v) const {
-  return std::any_of(outputs_.begin(), outputs_.end(), [&](const ir::Output& o) { return o.value == v; });
+  const std::vector<uint32_t>& all = outputs_of_[v.node];
+  return std::any_of(all.begin(), all.end(), [&](uint32_t k) { return outputs_[k].value == v; });
 }
 
 const ir::Node* Editor::made_by(Value v, std::string_view op) const {
@@ -94,6 +97,7 @@ Value Editor::constant(Tensor value, std::string name) {
   nodes_.push_back(std::move(n));
   alive_.push_back(true);
   users_.emplace_back();
+  outputs_of_.emplace_back();
   return {size() - 1, 0};
 }
 
@@ -112,6 +116,7 @@ Value Editor::add(std::string_view op, std::vector<Value> inputs, ir::Attrs attr
   nodes_.push_back(std::move(n));
   alive_.push_back(true);
   users_.emplace_back();
+  outputs_of_.emplace_back();
   const uint32_t id = size() - 1;
   for (const Value& v : nodes_[id].inputs) read(id, v, +1);
   unowned_.push_back(id);
@@ -130,8 +135,7 @@ std::vector<uint32_t> Editor::drop_unread(uint32_t id) {
   while (!open.empty()) {
     const uint32_t x = open.back();
     open.pop_back();
-    const bool wanted = !users_[x].empty() || std::any_of(outputs_.begin(), outputs_.end(),
-                                                          [&](const ir::Output& o) { return o.value.node == x; });
+    const bool wanted = !users_[x].empty() || !outputs_of_[x].empty();
     if (!alive_[x] || wanted || nodes_[x].op == &ir::input_op()) continue;
     alive_[x] = false;
     dropped.push_back(x);
@@ -179,8 +183,10 @@ bool Editor::replace(Value old, Value by) {
       v = by;
       read(user, v, +1);
     }
-  for (ir::Output& o : outputs_)
-    if (o.value == old) o.value = by;
+  for (uint32_t k : std::exchange(outputs_of_[old.node], {})) {
+    if (outputs_[k].value == old) outputs_[k].value = by;
+    outputs_of_[outputs_[k].value.node].push_back(k);
+  }
   if (fresh(by.node)) nodes_[by.node].types[by.index] = completed(type(by), type(old));
   inherit(old, by, drop_unread(old.node));
   touched_.push_back(by.node);

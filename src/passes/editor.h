@@ -66,6 +66,7 @@ class Editor {
   std::vector<bool> alive_;
   std::vector<std::vector<uint32_t>> users_;
   std::vector<ir::Output> outputs_;
+  std::vector<std::vector<uint32_t>> outputs_of_;  // by node: which graph outputs read it
   std::vector<uint32_t> touched_;
   std::vector<uint32_t> unowned_;  // new nodes since the last replacement
   std::vector<uint32_t> recent_;   // new nodes since the last drop_abandoned
