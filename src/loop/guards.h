@@ -1,0 +1,16 @@
+// What the emitter asks about guards: which variables they use, and which of them all blocks of an item have.
+#pragma once
+
+#include <vector>
+
+#include "loop/nest.h"
+
+namespace isomer::loop {
+
+std::vector<int> variables_of(const Affine& guard);
+bool contains(const std::vector<int>& variables, int v);
+void drop_guard(Item& item, const Affine& guard);                   // from every block of the item
+std::vector<Affine> shared_guards(const Item& item);                // that every block of the item has
+void inner_loops(const Item& item, std::vector<const Loop*>& out);  // the item's own and all inside, appended
+
+}  // namespace isomer::loop
