@@ -46,7 +46,9 @@ Expected<CompileReport> compile_module(const ir::Graph& graph, const CompileOpti
   std::vector<compile::Plan> plans;
   std::vector<std::vector<codegen::Object>> objects;
   for (size_t i = 0; i < options.targets.size(); ++i) {
-    ISOMER_TRY(const loop::Target target, target_of(options.targets[i]));
+    ISOMER_TRY(loop::Target target, target_of(options.targets[i]));
+    // Where the module is refused later, "host" would say nothing.
+    if (target.name == "host" && !target.cpu.empty()) target.name = target.cpu;
     compile::LowerOptions lower;
     lower.target = target;
     ISOMER_TRY(compile::Lowered lowered, compile::lower(prepared, ops::table(), lower));

@@ -20,15 +20,16 @@ FOREIGN = {'target': 'aarch64' if X86 else 'x86-64-v3', 'triple': 'aarch64-linux
            'emulator': ['qemu-aarch64'] if X86 else ['qemu-x86_64', '-cpu', 'max']}
 
 
-def command(*args, code=0):
-    done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+def command(*args, code=0, env=None):
+    done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300,
+                          env={**os.environ, **(env or {})})
     if done.returncode != code:
         raise AssertionError('%s: exit code %d, expected %d\n%s%s' % (' '.join(args), done.returncode, code, done.stdout, done.stderr))
     return done
 
 
-def isomer(*args, code=0):
-    return command(ISOMER, *args, code=code)
+def isomer(*args, code=0, env=None):
+    return command(ISOMER, *args, code=code, env=env)
 
 
 def write_npy(path, values, shape):
@@ -110,6 +111,14 @@ class Deploy(unittest.TestCase):
             module = self.module(model, FOREIGN['target'])
             run = command(*FOREIGN['emulator'], '-L', '/usr/' + FOREIGN['triple'], main, module, '2')
             self.expect_reference(model, run.stdout)
+
+    def test_poison_changes_nothing(self):
+        """Memory that is read before it is written, or after its last use, would show."""
+        for model in ('zoo:tiny', 'zoo:squeezenet1_1', 'zoo:densenet121,image=64', 'zoo:bert_base,layers=1,sequence=8'):
+            module = self.module(model, 'host')
+            plain = json.loads(isomer('run', module, '--json').stdout)['outputs']
+            poisoned = json.loads(isomer('run', module, '--json', '--threads', '2', env={'ISOMER_POISON': '1'}).stdout)['outputs']
+            self.assertEqual(plain, poisoned)
 
     def test_bench_runs_a_module(self):
         module = self.module('zoo:tiny', 'host')
