@@ -151,7 +151,7 @@ class Deploy(unittest.TestCase):
             self.assertEqual(a.read(), b.read())
 
     def test_bad_modules(self):
-        with open(self.module('zoo:squeezenet1_1', 'host'), 'rb') as f:
+        with open(self.module('zoo:tiny', 'host'), 'rb') as f:
             whole = f.read()
         cases = {'empty': b'', 'text': b'a text file\n' * 1000, 'longer': whole + b'\0'}
         for size in range(4096, len(whole), len(whole) // 12 // 4096 * 4096):
