@@ -128,6 +128,16 @@ class Commands(unittest.TestCase):
         self.assertIn('rule merge-convs : exact', isomer('rules', 'show', 'merge-convs').stdout)
         self.assertIn('E-rule-name', isomer('rules', 'show', 'nobody', code=2).stderr)
 
+    def test_rewrite_keeps_the_function(self):
+        done = json.loads(isomer('rewrite', 'zoo:tiny', '--rule', 'concat-past-relu', '-o', self.path('a.onnx'), '--json').stdout)
+        self.assertGreater(len(done['applied']), 0)
+        isomer('compare', 'zoo:tiny', self.path('a.onnx'), '--rtol', '1e-5')
+        isomer('rewrite', 'zoo:tiny', '--all', '-o', self.path('b.onnx'))
+        isomer('compare', 'zoo:tiny', self.path('b.onnx'), '--rtol', '1e-4')
+        self.assertIn('declined at', isomer('rewrite', 'zoo:tiny', '--rule', 'batch-norm-into-conv-with-bias', '--explain').stdout)
+        isomer('rewrite', 'zoo:tiny', code=2)
+        self.assertIn('E-node-name', isomer('rewrite', 'zoo:tiny', '--all', '--at', 'nobody', code=2).stderr)
+
     def test_rules_that_are_wrong_or_unproved_are_refused(self):
         def rules(text):
             with open(self.path('a.rules'), 'w') as f:

@@ -22,7 +22,6 @@ struct Options {
   int64_t limit = 0;
 };
 
-// Rules go both ways, so without a limit a list of all of them need not end.
 constexpr int64_t kStandardLimit = 1000;
 
 Expected<std::vector<const rewrite::Rule*>> chosen(const rewrite::RuleLibrary& library, const Options& o) {
@@ -60,6 +59,9 @@ std::string operators(const rewrite::EditGraph& g, const std::vector<uint32_t>& 
   return out.empty() ? "nothing" : out;
 }
 
+// Nodes that a rewrite made may have no name yet.
+std::string name_of(const ir::Node& n) { return n.names[0].empty() ? "new " + n.op->name : n.names[0]; }
+
 struct Work {
   const Options& options;
   rewrite::EditGraph graph;
@@ -68,10 +70,19 @@ struct Work {
   std::map<std::string, int64_t> counts = {};
   int64_t applied = 0;
 
+  // Of all rules, some undo others: each is applied as often as it has matches when its turn comes, so the walk ends.
+  uint32_t turn = 0;
+
+  static int64_t count(const rewrite::MatchSet& set, uint32_t rule) {
+    return std::count_if(set.matches().begin(), set.matches().end(),
+                         [&](const rewrite::Match& m) { return m.rule == rule; });
+  }
+
   // The first match that contains the wanted node, when one is wanted, and that has not failed before.
   const rewrite::Match* next(const rewrite::MatchSet& set, std::optional<uint32_t> at,
                              const std::set<std::vector<uint32_t>>& failed) const {
     for (const rewrite::Match& m : set.matches()) {
+      if (options.all && m.rule != turn) continue;
       if (at && std::find(m.nodes.begin(), m.nodes.end(), *at) == m.nodes.end()) continue;
       if (!failed.contains(m.nodes) && matcher.holds(graph, m)) return &m;
     }
@@ -85,13 +96,19 @@ struct Work {
     }
     rewrite::MatchSet set(matcher, graph);
     std::set<std::vector<uint32_t>> failed;
+    int64_t left = options.all && !matcher.patterns().empty() ? count(set, 0) : kStandardLimit;
     while (applied < limit) {
-      const rewrite::Match* found = next(set, at, failed);
+      const rewrite::Match* found = left > 0 ? next(set, at, failed) : nullptr;
+      if (!found && options.all && turn + 1 < matcher.patterns().size()) {
+        left = count(set, ++turn);
+        continue;
+      }
       if (!found) break;
+      --left;
       const rewrite::Match m = *found;
       const rewrite::Rule& rule = matcher.rule(m.rule);
       const std::string before = operators(graph, m.nodes);
-      const std::string where = graph.node(m.nodes.back()).names[0];
+      const std::string where = name_of(graph.node(m.nodes.back()));
       const auto edit = rewrite::apply(graph, rule, m);
       if (!edit.ok()) {
         failed.insert(m.nodes);
@@ -117,7 +134,7 @@ struct Work {
     for (uint32_t r = 0; r < matcher.patterns().size(); ++r)
       for (const rewrite::Decline& d : matcher.explain(graph, r, at)) {
         if (options.all && d.matched == 0) continue;  // another operator altogether
-        const std::string& node = graph.node(d.node).names[0];
+        const std::string node = name_of(graph.node(d.node));
         answer.text += fmt::format("{} declined at {}: {}\n", matcher.rule(r).name, isomer::quoted(node), d.reason);
         answer.json["declined"].push_back({{"rule", matcher.rule(r).name}, {"at", node}, {"reason", d.reason}});
       }
