@@ -305,7 +305,12 @@ Form Meaning::real_cast(const te::Expr& e, const Frame& frame, const Env& env, c
   const te::Expr& x = e->args[0];
   if (e.dtype() == x.dtype()) return real(x, frame, env, context);
   if (!is_float(e.dtype())) refuse(frame, "a cast to integers has no laws here");
-  if (is_float(x.dtype())) return real(x, frame, env, context);
+  if (is_float(x.dtype())) {
+    // Widening keeps every number; narrowing rounds, and nothing is known of that.
+    const bool narrows = size_of(e.dtype()) <= size_of(x.dtype());
+    Form value = real(x, frame, env, context);
+    return narrows ? apply("round_" + std::string(isomer::name(e.dtype())), {std::move(value)}) : value;
+  }
   if (x.dtype() == DType::Bool) {
     Form out;
     for (const Guards& g : truth(x, frame, env, context).yes) out = add(std::move(out), guarded(number(1), g));

@@ -158,6 +158,9 @@ Verdict prove_equal(const ir::Graph& left, const ir::Graph& right, const Conditi
     for (const ir::Node& m : left.inputs())
       if (n.names[0] == m.names[0] && !(n.types[0] == m.types[0]))
         return unknown(fmt::format("input {} has two types", n.names[0]));
+  for (size_t k = 0; k < left.outputs().size(); ++k)
+    if (left.type(left.outputs()[k].value).dtype != right.type(right.outputs()[k].value).dtype)
+      return unknown(fmt::format("output {} has two element types", k));
   if (options.refute) {
     Sampled sampled = sample(left, right, conditions, table, options.trials, options.seed);
     if (sampled.counterexample) {
