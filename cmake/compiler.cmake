@@ -19,6 +19,9 @@ if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(ISOMER_CCACHE NAMES ccache)
   mark_as_advanced(ISOMER_CCACHE)
   if(ISOMER_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${ISOMER_CCACHE} CACHE STRING "Compiler launcher")
+    # Without these two the cache refuses files that use precompiled headers.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${ISOMER_CCACHE}"
+      CACHE STRING "Compiler launcher")
   endif()
 endif()
