@@ -17,6 +17,9 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 // A part of a model below this many elements is interpreted until it has run this often.
 constexpr int64_t kSmallElements = 1 << 14;
 constexpr uint64_t kManyRuns = 32;
+// No model that people train has so many nodes; a file that says so is not worth minutes of compiling.
+constexpr size_t kMostNodes = 20000;
+constexpr const char* kTooMany = "the graph has more than 20000 nodes, which would take minutes to compile";
 
 bool same(const std::vector<Tensor>& inputs, const std::vector<std::vector<int64_t>>& shapes) {
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -76,6 +79,10 @@ Expected<Variants::Entry> Variants::make(const std::vector<Tensor>& inputs) {
   }
   // What comes with other sizes every time is not worth compiling again and again.
   const bool thrashes = (inner_ || !looked_at.empty()) && misses_ > 2 * options_.variants && misses_ * 4 > runs_;
+  if (g.nodes().size() > kMostNodes) {
+    entry.found.program = Program::interpreted(std::move(g), options_, kTooMany);
+    return entry;
+  }
   entry.small = !thrashes && !worth_compiling(g);
   if (thrashes || entry.small) {
     entry.found.program = Program::interpreted(
@@ -189,9 +196,10 @@ std::vector<NodeReport> plan_report(const ir::Graph& graph) {
     if (c.by == By::Compiled || n.op == &ir::input_op() || n.op == &ir::const_op()) return;
     out.push_back({!n.label.empty() || n.names.empty() ? n.label : n.names[0], n.op->name, c.by, c.reason});
   };
-  if (!is_static(graph)) {
+  const bool many = graph.nodes().size() > kMostNodes;
+  if (many || !is_static(graph)) {
     for (const ir::Node& n : graph.nodes())
-      if (n.op->kernel) add(n, opaque_choice());
+      if (many || n.op->kernel) add(n, many ? Choice{By::Reference, kTooMany} : opaque_choice());
     return out;
   }
   const auto optimised = passes::run_pipeline(graph, ops::table(), "inference");

@@ -31,7 +31,7 @@ class Commands(unittest.TestCase):
     def test_help_and_version(self):
         self.assertIn('features', isomer('--version').stdout)
         text = isomer('--help').stdout
-        for name in ('run', 'show', 'convert', 'compare', 'check', 'zoo', 'ops', 'passes', 'completion'):
+        for name in ('run', 'bench', 'show', 'convert', 'compare', 'check', 'zoo', 'ops', 'passes', 'completion'):
             self.assertIn(name, text)
             self.assertIn('Examples', isomer(name, '--help').stdout)
 
@@ -60,6 +60,19 @@ class Commands(unittest.TestCase):
     def test_run_writes_outputs_that_run_reads(self):
         isomer('run', 'zoo:tiny', '--output-dir', self.path('out'))
         self.assertTrue(os.path.exists(self.path('out/output.npy')))
+
+    def test_compiled_code_agrees_with_the_reference(self):
+        self.assertTrue(json.loads(isomer('compare', 'zoo:tiny', '--json').stdout)['equal'])
+        self.assertTrue(json.loads(isomer('compare', 'zoo:tiny', '--reference', '--json').stdout)['equal'])
+        self.assertEqual(json.loads(isomer('run', 'zoo:tiny', '--json').stdout)['executor'], 'compiled')
+        self.assertEqual(json.loads(isomer('run', 'zoo:tiny', '--reference', '--json').stdout)['executor'], 'reference')
+
+    def test_bench_has_its_error_beside_its_speed(self):
+        result = json.loads(isomer('bench', 'zoo:tiny', '--duration', '0.1', '--threads', '1', '--profile', '--json').stdout)
+        self.assertGreater(result['latency']['median'], 0)
+        self.assertLess(result['accuracy'][0]['error_of_largest'], 1e-4)
+        self.assertEqual(len(result['profile']), result['steps'])
+        self.assertEqual(result['reference_nodes'], [])
 
     def test_compare_says_no(self):
         isomer('zoo', 'tiny', '-o', self.path('a.onnx'))
