@@ -1,5 +1,6 @@
 #include "propose/tape.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -31,12 +32,28 @@ uint64_t inverse(uint64_t a) {
   // A division by zero has no value; a symbol of its own keeps it apart from everything else.
   return a == 0 ? te::scrambled(400, FieldElement(0)).value() : FieldElement(a).inverse().value();
 }
+// 1, 2, ... and 1/1, 1/2, ... as they stand in the constants of operators: the numbers whose sign is known.
+constexpr uint64_t kSmall = 64;
+bool is_small_positive(uint64_t v) {
+  static const std::vector<uint64_t> inverses = [] {
+    std::vector<uint64_t> all;
+    for (uint64_t k = 1; k <= kSmall; ++k) all.push_back(FieldElement(k).inverse().value());
+    std::sort(all.begin(), all.end());
+    return all;
+  }();
+  return (v > 0 && v <= kSmall) || std::binary_search(inverses.begin(), inverses.end(), v);
+}
+
 // Max and Min choose by a pseudo-random order, as FieldDomain's do, but with 0 in its middle: a relu that keeps nearly
 // all numbers, or none, would make too many graphs look alike.
 uint64_t rank(uint64_t v) {
-  if (v == 0) return uint64_t{1} << 63;
+  constexpr uint64_t kMiddle = uint64_t{1} << 63;
+  if (v == 0) return kMiddle;
   if (v == te::FieldDomain::lowest().value()) return 0;
   if (v == te::FieldDomain::highest().value()) return ~uint64_t{0};
+  if (v <= kSmall) return kMiddle + (v << 40);
+  if (is_small_positive(v)) return kMiddle + (uint64_t{1} << 40) / FieldElement(v).inverse().value();
+  if (is_small_positive(kPrime - v)) return kMiddle - 1;
   v = (v ^ (v >> 30)) * 0xBF58476D1CE4E5B9ULL;
   v = (v ^ (v >> 27)) * 0x94D049BB133111EBULL;
   return v ^ (v >> 31);

@@ -43,6 +43,7 @@ Action declare_ops(CLI::App& app);
 Action declare_passes(CLI::App& app);
 Action declare_rewrite(CLI::App& app);
 Action declare_rules(CLI::App& app);
+Action declare_rules_generate(CLI::App& rules);  // a subcommand of rules
 Action declare_run(CLI::App& app);
 Action declare_show(CLI::App& app);
 Action declare_zoo(CLI::App& app);

@@ -63,12 +63,13 @@ const std::vector<Command>& commands() {
        "  isomer passes run model.onnx --passes fold_constants,dead_code -o smaller.onnx\n"
        "  isomer passes run model.onnx --bisect\n",
        declare_passes},
-      {"rules", "List, show, prove and explain graph rewrites",
+      {"rules", "List, show, prove, explain and find graph rewrites",
        "  isomer rules list\n"
        "  isomer rules list --family conv --json\n"
        "  isomer rules show merge-convs\n"
        "  isomer rules verify my.rules --write\n"
-       "  isomer rules explain merge-convs\n",
+       "  isomer rules explain merge-convs\n"
+       "  isomer rules generate --set taso --size 3 -o found.rules\n",
        declare_rules},
       {"rewrite", "Apply rules to a model by hand",
        "  isomer rewrite zoo:inception_v3 --rule merge-convs-with-relu -o merged.onnx\n"

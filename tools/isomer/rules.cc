@@ -168,8 +168,10 @@ Action declare_rules(CLI::App& app) {
   CLI::App* taso_command =
       app.add_subcommand("taso", "Report on the rules of TASO's release, given as text")->fallthrough();
   taso_command->add_option("FILE", o->name, "The file")->required();
+  const Action generate = declare_rules_generate(app);
   app.require_subcommand(1);
-  return [=]() -> Expected<Answer> {
+  return [=, &app]() -> Expected<Answer> {
+    if (app.got_subcommand("generate")) return generate();
     if (list_command->parsed()) return list(*o);
     if (verify_command->parsed()) return verify(*o);
     if (taso_command->parsed()) return taso(*o);
