@@ -283,9 +283,15 @@ std::optional<Sketch> Pruner::replace(const Pattern& p, const Sketch& s, const s
   return ordered(out);
 }
 
-bool Pruner::improve(Sketch& s, const Shapes& shapes, const std::vector<uint64_t>& meaning) const {
+bool Pruner::splits(const Sketch& s) const {
+  return std::any_of(s.steps.begin(), s.steps.begin() + s.count,
+                     [&](const Step& step) { return family_.templates[step.op].results > 1; });
+}
+
+bool Pruner::improve(Sketch& s, const Shapes& shapes, const std::vector<uint64_t>& meaning, bool both_ways) const {
   for (size_t i = 0; i < s.count; ++i)
     for (const Pattern& p : by_root_[s.steps[i].op]) {
+      if (both_ways && !p.reversible && splits(p.from)) continue;
       const size_t tries = p.from.outs == 1 ? 1 : s.count * 2;
       for (size_t second = 0; second < tries; ++second) {
         std::vector<Ref> bound(kFirstResult, kUnbound), roots = {ref(i, result_of(p.from.out[0]))};
@@ -305,25 +311,33 @@ bool Pruner::improve(Sketch& s, const Shapes& shapes, const std::vector<uint64_t
   return false;
 }
 
-Sketch Pruner::normal_form(Sketch s, const Shapes& shapes) const {
+Sketch Pruner::normal_form(Sketch s, const Shapes& shapes, bool both_ways) const {
   s = ordered(s);
   const auto meaning = fingerprint(s, shapes, 91);
   if (!meaning) return s;
-  while (improve(s, shapes, *meaning)) {
+  while (improve(s, shapes, *meaning, both_ways)) {
   }
   return s;
 }
 
+bool Pruner::is_rewrite(const Sketch& from, size_t inputs) const {
+  const uint32_t used = inputs_of(from, family_);
+  return used == (uint32_t{1} << inputs) - 1 &&
+         std::all_of(from.out.begin(), from.out.begin() + from.outs, [](Ref r) { return is_result(r); });
+}
+
 bool Pruner::derivable(const Candidate& c) const {
-  const Sketch left = normal_form(c.left, c.inputs);
+  const bool both_ways = c.left.outs > 1 && is_rewrite(c.right, c.inputs.size());
+  const Sketch left = normal_form(c.left, c.inputs, both_ways);
   if (left == c.right) return true;
-  return left == normal_form(c.right, c.inputs);
+  return left == normal_form(c.right, c.inputs, both_ways);
 }
 
 void Pruner::keep(const Candidate& c) {
   kept_.push_back(c);
+  const size_t n = c.inputs.size();
   for (const auto& [from, to] : {std::pair(c.left, c.right), std::pair(c.right, c.left)})
-    if (is_result(from.out[0])) by_root_[from.steps[step_of(from.out[0])].op].push_back({from, to});
+    if (is_result(from.out[0])) by_root_[from.steps[step_of(from.out[0])].op].push_back({from, to, is_rewrite(to, n)});
 }
 
 }  // namespace isomer::propose

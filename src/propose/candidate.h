@@ -26,7 +26,9 @@ class Pruner {
                                      const std::vector<std::vector<Dim>>& shapes) const;
   // The pair without what both sides share: equal outputs go, equal parts become inputs where it still holds.
   std::optional<Candidate> without_shared(const Candidate& c) const;
-  // Whether both sides come down to one graph by the kept candidates, used in either direction.
+  // Whether both sides come down to one graph by the kept candidates, used in either direction. A pair of graphs with two
+  // outputs must be found by steps of which each can be taken back: splitting what was just joined is no step that a
+  // search could take the other way, and merging two products would be lost with it.
   bool derivable(const Candidate& c) const;
   void keep(const Candidate& c);
   const std::vector<Candidate>& kept() const { return kept_; }
@@ -34,11 +36,15 @@ class Pruner {
  private:
   struct Pattern {
     Sketch from, to;
+    bool reversible;  // the other direction is a rewrite too
   };
+  bool splits(const Sketch& s) const;
+  bool is_rewrite(const Sketch& from, size_t inputs) const;
   using Shapes = std::vector<std::vector<Dim>>;
   std::optional<std::vector<uint64_t>> fingerprint(const Sketch& s, const Shapes& shapes, uint64_t seed) const;
-  Sketch normal_form(Sketch s, const Shapes& shapes) const;
-  bool improve(Sketch& s, const Shapes& shapes, const std::vector<uint64_t>& meaning) const;
+  // `both_ways`: by steps that can be taken back.
+  Sketch normal_form(Sketch s, const Shapes& shapes, bool both_ways) const;
+  bool improve(Sketch& s, const Shapes& shapes, const std::vector<uint64_t>& meaning, bool both_ways) const;
   bool match(const Pattern& p, const Sketch& s, Ref pattern, Ref at, std::vector<Ref>& bound) const;
   std::optional<Sketch> replace(const Pattern& p, const Sketch& s, const std::vector<Ref>& roots,
                                 const std::vector<Ref>& bound) const;

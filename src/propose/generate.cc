@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "base/quote.h"
 #include "propose/generalise.h"
 
 namespace isomer::propose {
@@ -174,7 +175,14 @@ Expected<Generated> generate(const GenerateOptions& options, const ir::OpTable& 
   ISOMER_TRY(const OperatorSet set, operator_set(options.set));
   ThreadPool pool(options.threads);
   Generated out;
-  for (const Family& f : set.families) FamilyRun(set, f, options, table, pool, progress).run(out);
+  for (const Family& f : set.families)
+    if (options.family.empty() || options.family == f.name) FamilyRun(set, f, options, table, pool, progress).run(out);
+  if (out.families.empty()) {
+    std::string names;
+    for (const Family& f : set.families) names += (names.empty() ? "" : ", ") + f.name;
+    return Diagnostic(
+        "E-usage", fmt::format("set {} has no family {}; it has: {}", set.name, isomer::quoted(options.family), names));
+  }
   return out;
 }
 

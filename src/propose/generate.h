@@ -13,6 +13,7 @@ namespace isomer::propose {
 
 struct GenerateOptions {
   std::string set = "taso";
+  std::string family = {};  // only this one; empty: all of the set
   int size = 3;
   int threads = 0;  // 0: one per core
   uint64_t seed = 1;

@@ -84,6 +84,7 @@ Action declare_rules_generate(CLI::App& rules) {
   CLI::App* command =
       rules.add_subcommand("generate", "Find rules by enumerating small graphs, and prove them")->fallthrough();
   command->add_option("--set", o->generate.propose.set, "Operators to enumerate: taso or full")->capture_default_str();
+  command->add_option("--family", o->generate.propose.family, "Only this family of the set");
   command->add_option("--size", o->generate.propose.size, "Operators of a graph at most")->capture_default_str();
   command->add_option("-o,--output", o->out, "The .rules file to write, and beside it FILE.json with all counts");
   command->add_option("--threads", o->generate.propose.threads, "Threads (0: one per core)")->capture_default_str();

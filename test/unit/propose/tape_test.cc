@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ir/text.h"
 #include "ops/table.h"
 
@@ -25,7 +27,7 @@ std::vector<uint64_t> run(const std::string& text, Algebra algebra = Algebra::Fi
   return out;
 }
 
-const std::string kHead = "graph g(%a: f32[2,3], %b: f32[2,3]) {\n  ";
+const std::string kHead = "graph @g(%a: f32[2,3], %b: f32[2,3]) {\n  ";
 
 TEST(Tape, ComputesIdentitiesOfTheReals) {
   EXPECT_EQ(run(kHead + "%y = add(%a, %b)\n  return %y\n}"), run(kHead + "%y = add(%b, %a)\n  return %y\n}"));
@@ -45,14 +47,14 @@ TEST(Tape, TellsEqualArithmeticFromEqualValues) {
 }
 
 TEST(Tape, ReluKeepsAboutHalf) {
-  const auto all = run("graph g(%a: f32[20,20]) {\n  %y = relu(%a)\n  return %y\n}");
+  const auto all = run("graph @g(%a: f32[20,20]) {\n  %y = relu(%a)\n  return %y\n}");
   const auto zeros = std::count(all.begin(), all.end(), uint64_t{0});
   EXPECT_GT(zeros, static_cast<int64_t>(all.size() / 4));
   EXPECT_LT(zeros, static_cast<int64_t>(all.size() * 3 / 4));
 }
 
 TEST(Tape, RefusesWhatAFieldHasNot) {
-  const auto graph = ir::parse("graph g(%a: f32[2]) {\n  %y = arg_max(%a)\n  return %y\n}", ops::table());
+  const auto graph = ir::parse("graph @g(%a: f32[2]) {\n  %y = arg_max(%a)\n  return %y\n}", ops::table());
   ASSERT_TRUE(graph.ok());
   EXPECT_FALSE(record(*graph, ops::table()).ok());
 }
