@@ -181,7 +181,7 @@ Kernel KernelTable::make(uint32_t which, const ShapeId* operands) {
     const auto value_of = [&](const Dim& d) { return pass ? numbered(d) : d; };
     auto made = build(t, *calls, in, value_of, builder);
     if (!made.ok()) return k;
-    for (const ir::Value& v : *made) builder.output("y", v);
+    for (size_t o = 0; o < made->size(); ++o) builder.output(fmt::format("y{}", o), (*made)[o]);
     auto graph = std::move(builder).finish();
     if (!graph.ok()) return k;
     graphs[pass] = *std::move(graph);

@@ -62,6 +62,7 @@ TEST(Generate, FindsWhatNeedsThreeOperators) {
   const Generated& g = small(3);
   EXPECT_TRUE(found(g, "add matmul", "matmul matmul add")) << all_text(g);
   EXPECT_TRUE(found(g, "concat relu", "relu relu concat"));
+  EXPECT_TRUE(found(g, "matmul matmul", "concat matmul split"));
   EXPECT_TRUE(found(g, "matmul transpose", "transpose transpose matmul"));
 }
 
