@@ -118,7 +118,9 @@ TEST_P(Zoo, SmallNetworkCompiledAgreesWithTheInterpreter) {
     ASSERT_TRUE(executor.ok()) << executor.error().to_string();
     const auto found = executor->run(inputs);
     ASSERT_TRUE(found.ok()) << found.error().to_string();
-    if (!naive) EXPECT_TRUE(executor->report().empty()) << executor->report()[0].reason;
+    if (!naive) {
+      EXPECT_TRUE(executor->report().empty()) << executor->report()[0].reason;
+    }
     for (size_t i = 0; i < found->size(); ++i) {
       const Comparison c = compare((*found)[i], (*expected)[i], {.absolute = 1e30});
       EXPECT_TRUE(c.ok()) << c.to_string();

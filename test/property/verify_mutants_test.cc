@@ -138,8 +138,8 @@ TEST(VerifyMutants, NoneIsProvedAndRefuted) {
   const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 20240611;
   const char* count = std::getenv("ISOMER_MUTANTS");
   const size_t per_rule = count ? std::strtoull(count, nullptr, 10) : 4;
-  const auto library = rewrite::load_rules(std::string(ISOMER_SOURCE_DIR) + "/test/rules/right.rules", ops::table(),
-                                           rewrite::Trust::AsWritten);
+  const auto library =
+      rewrite::load_rules(ISOMER_SOURCE_DIR "/test/rules/right.rules", ops::table(), rewrite::Trust::AsWritten);
   ASSERT_TRUE(library.ok());
   std::vector<Rule> mutants;
   Random random(seed);
