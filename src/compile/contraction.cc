@@ -24,8 +24,6 @@ constexpr double kTaskFlops = 400e3;  // arithmetic that is worth a task of its 
 constexpr int64_t kBadStride = 1024;
 constexpr int64_t kTasks = 16;  // enough for an even share of a few workers, and few enough to be cheap
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 struct Axes {
   std::vector<LoopAxis> list;  // outermost first
   int64_t total() const {

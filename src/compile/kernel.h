@@ -13,6 +13,8 @@
 
 namespace isomer::compile {
 
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }  // of numbers that are not negative
+
 // A constant rearranged when the model is compiled: element (b, p, k, c) of the packed array is
 // source[batch[b] + depth[k] + column[p * width + c]], zero where p * width + c is past the last column.
 struct Packing {

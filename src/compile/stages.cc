@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/context.h"
 #include "te/simplify.h"
 #include "te/substitute.h"
 
@@ -59,19 +60,6 @@ Expected<std::vector<int64_t>> numbers(std::span<const Dim> dims) {
     out.push_back(d.value());
   }
   return out;
-}
-
-ir::OpContext context_of(const ir::Graph& g, const ir::Node& n, const ir::OpTable& table) {
-  std::vector<ir::OpContext::Input> in;
-  for (const ir::Value& v : n.inputs) {
-    ir::OpContext::Input i;
-    if (!v.is_none()) {
-      const ir::Node& from = g.node(v.node);
-      i = {true, g.type(v), from.op == &ir::const_op() ? from.attrs.get<Tensor>("value") : nullptr, nullptr};
-    }
-    in.push_back(std::move(i));
-  }
-  return ir::OpContext(*n.op, std::move(in), n.attrs, n.types.size(), table);
 }
 
 bool has_reduce(const Expr& e) {
@@ -243,7 +231,7 @@ Diagnostic at_node(const ir::Node& n, std::string_view why) {
 
 Expected<std::vector<int>> Stager::node(const ir::Graph& g, const ir::Node& n, const std::vector<int>& inputs,
                                         int depth) {
-  const ir::OpContext c = context_of(g, n, *table_);
+  const ir::OpContext c = ir::context_of(g, n, *table_);
   if (n.op->compute) {
     auto p = n.op->compute(c);
     if (!p) return at_node(n, p.error().message);

@@ -55,8 +55,6 @@ const Filtering& f2() {
   return f;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // What is known of a convolution that qualifies: dims of its input by role, axes of its stage by role.
 struct Shape {
   int images = -1, rows = -1, columns = -1;                            // axes of the result; images -1: one image

@@ -8,9 +8,6 @@
 
 namespace isomer::driver {
 
-// A node as its operator sees it in a graph that is not being run: types, and the contents of constants.
-ir::OpContext node_context(const ir::Graph& graph, const ir::Node& node);
-
 // The tensor expression or the graph that an operator means at the types of one of its samples, as text; a sentence
 // when it has neither.
 Expected<std::string> meaning_of_sample(const ir::OpDef& op, const std::string& sample);

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "driver/meaning.h"
 #include "driver/native.h"
 #include "driver/piece.h"
+#include "ir/context.h"
+#include "ops/table.h"
 
 namespace isomer::driver {
 namespace {
@@ -40,7 +41,7 @@ bool waits_for_contents(const ir::Graph& g, const ir::Node& n) {
     return !v.is_none() && g.node(v.node).op != &ir::const_op() && may_be_sizes(g.type(v));
   });
   if (!open || !results_known(n) || !all_known(g, n)) return open && !results_known(n);
-  const ir::OpContext c = node_context(g, n);
+  const ir::OpContext c = ir::context_of(g, n, ops::table());
   return n.op->compute ? !n.op->compute(c).ok() : !n.op->open_attrs && !ir::expand(c).ok();
 }
 

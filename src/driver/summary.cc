@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/arithmetic.h"
-#include "driver/meaning.h"
+#include "ir/context.h"
 #include "ops/table.h"
 
 namespace isomer::driver {
@@ -37,7 +37,7 @@ Dim products_summed(const te::Expr& e) {
 std::optional<int64_t> graph_macs(const ir::Graph& g, int depth);
 
 std::optional<int64_t> node_macs(const ir::Graph& g, const ir::Node& n, int depth) {
-  const ir::OpContext c = node_context(g, n);
+  const ir::OpContext c = ir::context_of(g, n, ops::table());
   for (size_t i = 0; i < c.input_count(); ++i)
     if (c.has(i) && !c.shape(i).is_static()) return std::nullopt;
   if (n.op->compute) {
