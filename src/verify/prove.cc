@@ -44,7 +44,8 @@ class Proof {
     Atoms& atoms = atoms_;
     Solver solver(atoms, options_.queries);
     Heads heads;
-    for (const std::string& name : conditions_.positive_inputs) heads.set_not_negative(heads.of(name));
+    for (const auto* inputs : {&conditions_.positive_inputs, &conditions_.not_negative_inputs})
+      for (const std::string& name : *inputs) heads.set_not_negative(heads.of(name));
     Sizes sizes{&atoms, &solver, cases, conditions_.at_least};
     for (const Dim& d : conditions_.not_negative) sizes.side.push_back(sizes.poly(d));
     for (const Dim& d : conditions_.zero) {

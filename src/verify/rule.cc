@@ -26,8 +26,8 @@ Conditions conditions_of(const rewrite::Rule& rule, const rewrite::Instance& ins
     }
   }
   for (const rewrite::Input& i : rule.inputs) {
-    if (i.content == rewrite::Content::Positive || i.content == rewrite::Content::NonNegative)
-      c.positive_inputs.push_back(i.name);
+    if (i.content == rewrite::Content::Positive) c.positive_inputs.push_back(i.name);
+    if (i.content == rewrite::Content::NonNegative) c.not_negative_inputs.push_back(i.name);
   }
   return c;
 }

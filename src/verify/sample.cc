@@ -253,8 +253,10 @@ std::string position(size_t flat, const std::vector<int64_t>& dims) {
   return "[" + fmt::format("{}", fmt::join(at, ",")) + "]";
 }
 
-std::map<std::string, Array> drawn(const ir::Graph& graph, const std::vector<std::string>& positive, Draw how,
-                                   Random& r) {
+std::map<std::string, Array> drawn(const ir::Graph& graph, const Conditions& conditions, Draw how, Random& r) {
+  const auto among = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
   std::map<std::string, Array> out;
   for (const ir::Node& n : graph.inputs()) {
     Array a;
@@ -262,10 +264,11 @@ std::map<std::string, Array> drawn(const ir::Graph& graph, const std::vector<std
     a.dims = n.types[0].shape.values();
     int64_t count = 1;
     for (int64_t d : a.dims) count *= d;
-    const bool above = std::find(positive.begin(), positive.end(), n.names[0]) != positive.end();
+    const bool above = among(conditions.positive_inputs, n.names[0]);
+    const bool not_below = among(conditions.not_negative_inputs, n.names[0]);
     for (int64_t i = 0; i < count; ++i) {
       if (is_float(a.dtype))
-        a.reals.push_back(draw(above ? Draw::Positive : how, r));
+        a.reals.push_back(not_below ? std::abs(draw(how, r)) : draw(above ? Draw::Positive : how, r));
       else
         a.ints.push_back(a.dtype == DType::Bool ? r.between(0, 1) : r.between(is_signed_int(a.dtype) ? -9 : 0, 9));
     }
@@ -381,9 +384,8 @@ class Sampler {
   void compare(const ir::Graph& l, const ir::Graph& r, const Evaluation& a, const Evaluation& b,
                const std::map<std::string, int64_t>& at, Draw how, uint64_t seed, Sampled& out) const {
     Random random(seed * 4 + static_cast<uint64_t>(how));
-    std::map<std::string, Array> inputs = drawn(l, conditions_.positive_inputs, how, random);
-    for (auto& [name, array] : drawn(r, conditions_.positive_inputs, how, random))
-      inputs.emplace(name, std::move(array));
+    std::map<std::string, Array> inputs = drawn(l, conditions_, how, random);
+    for (auto& [name, array] : drawn(r, conditions_, how, random)) inputs.emplace(name, std::move(array));
     const auto x = a.run(inputs), y = b.run(inputs);
     if (!x.ok() || !y.ok()) return void(out.why_not = (x.ok() ? y.error() : x.error()).message);
     for (size_t k = 0; k < x->size(); ++k)

@@ -14,11 +14,12 @@ namespace isomer::verify {
 
 // What holds of the size symbols of two graphs.
 struct Conditions {
-  std::vector<Dim> zero;                     // each is 0
-  std::vector<Dim> not_negative;             // each is 0 or more
-  std::vector<Dim> not_zero;                 // each is not 0; met by samples, not used by proofs
-  std::vector<std::string> positive_inputs;  // graph inputs whose contents are above 0; met by samples
-  std::map<std::string, int64_t> at_least;   // of a symbol; 1 for the others
+  std::vector<Dim> zero;                         // each is 0
+  std::vector<Dim> not_negative;                 // each is 0 or more
+  std::vector<Dim> not_zero;                     // each is not 0; met by samples, not used by proofs
+  std::vector<std::string> positive_inputs;      // graph inputs whose contents are above 0
+  std::vector<std::string> not_negative_inputs;  // or 0 or more
+  std::map<std::string, int64_t> at_least;       // of a symbol; 1 for the others
 };
 
 enum class ProofKind : uint8_t {
