@@ -27,6 +27,7 @@ struct GeneratedRules {
   propose::Generated found;
   std::vector<rewrite::Rule> rules;  // proved, with their records; all of them when nothing was verified
   std::vector<Unproved> unproved;    // dropped
+  bool verified = false;             // whether the prover was asked at all
   double propose_seconds = 0, verify_seconds = 0;
 };
 

@@ -112,6 +112,13 @@ class Commands(unittest.TestCase):
         error = json.loads(isomer('show', 'zoo:nobody', '--json', code=2).stdout)
         self.assertEqual(error['error']['code'], 'E-zoo-name')
 
+    def test_generated_rules_that_nobody_proved_are_not_called_proved(self):
+        args = ['rules', 'generate', '--set', 'taso', '--family', 'matrix', '--size', '2', '--no-verify']
+        self.assertIn('none of them checked by the prover', isomer(*args, '-o', self.path('g.rules')).stdout)
+        self.assertFalse(json.loads(isomer(*args, '-o', self.path('h.rules'), '--json').stdout)['verified'])
+        with open(self.path('g.rules')) as g, open(self.path('h.rules')) as h:
+            self.assertEqual(g.read(), h.read())
+
     def test_run_answers_in_json_whatever_runs_it(self):
         for flags in ([], ['--reference'], ['--wide']):
             answer = json.loads(isomer('run', 'zoo:tiny', '--json', *flags).stdout)

@@ -26,6 +26,7 @@ nlohmann::ordered_json data(const driver::GeneratedRules& g) {
     j["families"].push_back(std::move(f));
   }
   j["rules"] = g.rules.size();
+  j["verified"] = g.verified;
   j["unproved"] = nlohmann::json::array();
   for (const driver::Unproved& u : g.unproved)
     j["unproved"].push_back({{"rule", u.rule}, {"refuted", u.refuted}, {"reason", printable(u.reason, 2000)}});
