@@ -282,6 +282,11 @@ class Converter {
   std::vector<Shapes::Value> call(const TasoSide& s, const TasoCall& c, const Shapes::Value& a,
                                   const Shapes::Value& b) {
     Shapes::Value y = a;
+    const size_t rank = c.op == "matmul" ? 2 : c.op == "conv2d" ? 4 : a.dims.size();
+    if (c.op != "relu" && c.op != "split" && (a.dims.size() != rank || b.dims.size() != rank)) {
+      shapes_.problem = "an operator's operands have ranks that do not fit it";
+      return {};
+    }
     if (c.op == "matmul") {
       shapes_.equal(a.dims[1], b.dims[0]);
       y.dims = {a.dims[0], b.dims[1]};
