@@ -168,15 +168,7 @@ class Maker {
       if (k < s.axes.size()) b.indices.push_back(axes[k]);
       loops.push_back(std::move(l));
     }
-    Item item;
-    item.block = std::move(b);
-    for (size_t k = loops.size(); k-- > 0;) {
-      Item outer;
-      outer.loop = std::move(loops[k]);
-      outer.body.push_back(std::move(item));
-      item = std::move(outer);
-    }
-    return item;
+    return in_loops(std::move(b), std::move(loops));
   }
 
   te::Program program_;

@@ -85,6 +85,18 @@ Expr var_expr(const Loop& loop) {
   return te::Axis{loop.var, dot == std::string::npos ? loop.name : loop.name.substr(dot + 1), Dim(loop.extent)};
 }
 
+Item in_loops(Block block, std::vector<Loop> loops) {
+  Item item;
+  item.block = std::move(block);
+  for (size_t k = loops.size(); k-- > 0;) {
+    Item outer;
+    outer.loop = std::move(loops[k]);
+    outer.body.push_back(std::move(item));
+    item = std::move(outer);
+  }
+  return item;
+}
+
 Substitution bindings_of(const Block& block) {
   Substitution out;
   for (const IterVar& i : block.iters) out.emplace(i.axis.id, i.binding);

@@ -114,8 +114,9 @@ void each_read(const te::Expr& e, const std::function<void(const te::Node&)>& vi
 bool reads(const Block& block, int buffer);
 
 te::Expr var_expr(const Loop& loop);
-Substitution bindings_of(const Block& block);       // iteration variable -> binding
-std::vector<int> reduce_loops(const Block& block);  // variables in bindings of reduce iterations
+Item in_loops(Block block, std::vector<Loop> loops);  // the block inside the loops, outermost first
+Substitution bindings_of(const Block& block);         // iteration variable -> binding
+std::vector<int> reduce_loops(const Block& block);    // variables in bindings of reduce iterations
 std::vector<int> spatial_loops(const Block& block);
 te::Expr identity_of(te::Combiner combiner, DType dtype);
 Affine substitute(const Affine& a, const Substitution& variables);

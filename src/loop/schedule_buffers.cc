@@ -40,15 +40,7 @@ Item copy_nest(Nest& nest, const std::string& name, int dst, int src) {
     loops.push_back(std::move(l));
   }
   b.value = Expr::read(src, from.dtype, b.indices);
-  Item item;
-  item.block = std::move(b);
-  for (size_t k = loops.size(); k-- > 0;) {
-    Item outer;
-    outer.loop = std::move(loops[k]);
-    outer.body.push_back(std::move(item));
-    item = std::move(outer);
-  }
-  return item;
+  return in_loops(std::move(b), std::move(loops));
 }
 
 int new_buffer(Nest& nest, const Buffer& like, std::string_view name) {

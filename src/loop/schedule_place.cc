@@ -70,15 +70,7 @@ Item in_loops(Nest& nest, Block b, const Sides& sides, const std::vector<const L
     if (r.high > last) b.guards.push_back(add(Affine{last, {}}, at, -1));
     loops.push_back(std::move(l));
   }
-  Item item;
-  item.block = std::move(b);
-  for (size_t k = loops.size(); k-- > 0;) {
-    Item outer;
-    outer.loop = std::move(loops[k]);
-    outer.body.push_back(std::move(item));
-    item = std::move(outer);
-  }
-  return item;
+  return in_loops(std::move(b), std::move(loops));
 }
 
 bool blocked(const Item& loop) { return loop.loop.kind == LoopKind::Vector || loop.loop.kind == LoopKind::Unroll; }

@@ -7,12 +7,6 @@
 namespace isomer::verify {
 namespace {
 
-Guards joined(const Guards& a, const Guards& b) {
-  Guards g = a;
-  g.insert(g.end(), b.begin(), b.end());
-  return g;
-}
-
 bool same_head(const Factor& a, const Factor& b) {
   return a.kind == b.kind && a.head == b.head && a.index.size() == b.index.size() && a.args.size() == b.args.size();
 }

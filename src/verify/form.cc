@@ -260,4 +260,10 @@ std::string to_string(const Atoms& atoms, const Heads& heads, const Form& f) {
   return out;
 }
 
+Guards joined(const Guards& a, const Guards& b) {
+  Guards g = a;
+  g.insert(g.end(), b.begin(), b.end());
+  return g;
+}
+
 }  // namespace isomer::verify

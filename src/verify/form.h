@@ -100,6 +100,7 @@ void substitute(Atoms& atoms, Form& f, const Substitution& s);
 void substitute(Atoms& atoms, Term& t, const Substitution& s);
 void substitute(Atoms& atoms, Factor& f, const Substitution& s);
 void substitute(Atoms& atoms, Guards& g, const Substitution& s);
+Guards joined(const Guards& a, const Guards& b);  // all of both
 
 // New binders, in factors too, so that a term may stand beside its copy.
 Term renamed(Atoms& atoms, const Term& t);

@@ -8,12 +8,6 @@ using te::Kind;
 
 namespace {
 
-Guards joined(const Guards& a, const Guards& b) {
-  Guards g = a;
-  g.insert(g.end(), b.begin(), b.end());
-  return g;
-}
-
 std::vector<Guards> product(const std::vector<Guards>& a, const std::vector<Guards>& b) {
   std::vector<Guards> out;
   for (const Guards& x : a)

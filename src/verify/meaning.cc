@@ -14,12 +14,6 @@ using te::Kind;
 
 namespace {
 
-Guards joined(const Guards& a, const Guards& b) {
-  Guards g = a;
-  g.insert(g.end(), b.begin(), b.end());
-  return g;
-}
-
 Form guarded(Form f, const Guards& guards) {
   for (Term& t : f) t.guards.insert(t.guards.end(), guards.begin(), guards.end());
   return f;

@@ -8,12 +8,6 @@ namespace {
 constexpr int kMaxSteps = 3000;
 constexpr size_t kMaxTerms = 2000;
 
-Guards joined(const Guards& a, const Guards& b) {
-  Guards g = a;
-  g.insert(g.end(), b.begin(), b.end());
-  return g;
-}
-
 Guards without(const Guards& guards, size_t skipped) {
   Guards g = guards;
   g.erase(g.begin() + static_cast<ptrdiff_t>(skipped));

@@ -5,12 +5,6 @@
 namespace isomer::verify {
 namespace {
 
-Guards joined(const Guards& a, const Guards& b) {
-  Guards g = a;
-  g.insert(g.end(), b.begin(), b.end());
-  return g;
-}
-
 }  // namespace
 
 ZeroTest::ZeroTest(Solver& solver, Heads& heads)

@@ -67,7 +67,7 @@ class Deploy(unittest.TestCase):
 
     def build(self, compiler, name):
         if not shutil.which(compiler):
-            self.skipTest('no ' + compiler)
+            self.fail(compiler + ' is missing: run scripts/bootstrap')
         runtime = os.path.join(ROOT, 'src/runtime')
         command(compiler, '-std=c99', '-Wall', '-Wextra', '-Wpedantic', '-Werror', '-O1', '-I' + runtime, self.path('main.c'),
                 os.path.join(runtime, 'isomer_loader.c'), '-o', self.path(name), '-ldl', '-lpthread')
@@ -105,7 +105,7 @@ class Deploy(unittest.TestCase):
 
     def test_on_the_other_architecture(self):
         if not shutil.which(FOREIGN['emulator'][0]):
-            self.skipTest('no ' + FOREIGN['emulator'][0])
+            self.fail(FOREIGN['emulator'][0] + ' is missing: run scripts/bootstrap')
         main = self.build(FOREIGN['triple'] + '-gcc', 'foreign')
         for model in ('zoo:tiny', 'zoo:squeezenet1_1'):
             module = self.module(model, FOREIGN['target'])

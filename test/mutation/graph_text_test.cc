@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
+#include "test/mutation/damage.h"
 #include "test/random_graph.h"
 
 namespace isomer {
@@ -12,18 +13,7 @@ void mutate(std::string& text, Random& r) {
       "%",    "\"",     "(",   ")",    "{",       "}",       "[",    "]",  ",",
       "=",    "$a",     "#0.", "_",    "graph @", "const ",  "nan(", "-",  "999999999999999999999",
       "1e99", "return", "//",  "else", "f32[*]",  "opaque(", "@",    "\\", "splat("};
-  for (uint64_t n = 1 + r.below(3); n > 0; --n) {
-    const size_t at = r.below(text.size() + 1);
-    switch (r.below(5)) {
-      case 0: text.insert(at, kPieces[r.below(std::size(kPieces))]); break;
-      case 1: text.erase(at, 1 + r.below(8)); break;
-      case 2:
-        if (at < text.size()) text[at] = static_cast<char>(r.below(256));
-        break;
-      case 3: text.resize(at); break;
-      default: text.insert(at, text.substr(r.below(text.size() + 1), r.below(30))); break;
-    }
-  }
+  damage(text, kPieces, r);
 }
 
 TEST(GraphTextMutation, IsReadOrRefused) {

@@ -11,6 +11,7 @@
 #include "rewrite/instantiate.h"
 #include "rewrite/proof.h"
 #include "rewrite/taso.h"
+#include "test/mutation/damage.h"
 
 namespace isomer::rewrite {
 namespace {
@@ -20,18 +21,7 @@ void mutate(std::string& text, Random& r) {
       "%",   "?x",    "(",    ")",      "{",     "}",      "[",        "]",     ",",    "=",    "=>",
       "...", "S...",  "_",    "rule ",  "where", "proof ", "len(S)",   "seq(0", "-",    "*",    "9999999999999999999",
       "1e9", "type ", "let ", "real ?", "#",     "\"",     "compose(", "T[",    "in {", "mod(", "1000000000000"};
-  for (uint64_t n = 1 + r.below(3); n > 0; --n) {
-    const size_t at = r.below(text.size() + 1);
-    switch (r.below(5)) {
-      case 0: text.insert(at, kPieces[r.below(std::size(kPieces))]); break;
-      case 1: text.erase(at, 1 + r.below(8)); break;
-      case 2:
-        if (at < text.size()) text[at] = static_cast<char>(r.below(256));
-        break;
-      case 3: text.resize(at); break;
-      default: text.insert(at, text.substr(r.below(text.size() + 1), r.below(30))); break;
-    }
-  }
+  damage(text, kPieces, r);
 }
 
 // The library's texts, one rule each.

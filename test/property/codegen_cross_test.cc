@@ -216,7 +216,7 @@ void compare(const std::vector<KernelRun>& runs, std::vector<Case>& cases) {
 }
 
 TEST(CodegenCross, AArch64GivesWhatThisMachineGives) {
-  if (!Emulator::available()) GTEST_SKIP() << "aarch64-linux-gnu-gcc or qemu-aarch64 is missing";
+  ASSERT_TRUE(Emulator::available()) << "aarch64-linux-gnu-gcc and qemu-aarch64 are missing: run scripts/bootstrap";
   const auto target = loop::parse_target("aarch64");
   ASSERT_TRUE(target.ok());
   std::vector<Case> cases;
@@ -227,7 +227,7 @@ TEST(CodegenCross, AArch64GivesWhatThisMachineGives) {
 }
 
 TEST(CodegenCross, ByteProductsOfAArch64) {
-  if (!Emulator::available()) GTEST_SKIP() << "aarch64-linux-gnu-gcc or qemu-aarch64 is missing";
+  ASSERT_TRUE(Emulator::available()) << "aarch64-linux-gnu-gcc and qemu-aarch64 are missing: run scripts/bootstrap";
   const auto target = loop::parse_target("aarch64-dotprod");
   ASSERT_TRUE(target.ok());
   std::vector<Case> cases;

@@ -59,7 +59,8 @@ void run_cases(uint64_t seed, uint64_t cases, const std::optional<loop::Target>&
 TEST(CodegenSchedule, RandomSchedulesKeepTheValue) { run_cases(500000, 80); }
 TEST(CodegenSchedule, OnNarrowerVectors) {
   auto host = host_target();
-  if (!host.ok() || host->arch != loop::Arch::X86_64 || !host->has("avx2")) GTEST_SKIP() << "no AVX2 here";
+  if (!host.ok() || host->arch != loop::Arch::X86_64 || !host->has("avx2"))
+    GTEST_SKIP() << "this CPU has no AVX2 and cannot run code for x86-64-v3";
   run_cases(600000, 30, *loop::parse_target("x86-64-v3"));
 }
 

@@ -70,7 +70,8 @@ TEST(CodegenProperty, IntegersAsTheyShip) { run_seeds(10000, 80, false); }
 TEST(CodegenProperty, WithoutMasks) {
   auto target = loop::parse_target("x86-64-v3");
   auto host = host_target();
-  if (!host.ok() || host->arch != loop::Arch::X86_64 || !host->has("avx2")) GTEST_SKIP() << "no AVX2 here";
+  if (!host.ok() || host->arch != loop::Arch::X86_64 || !host->has("avx2"))
+    GTEST_SKIP() << "this CPU has no AVX2 and cannot run code for x86-64-v3";
   run_seeds(20000, 40, true, *target);
 }
 

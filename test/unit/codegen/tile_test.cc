@@ -85,7 +85,8 @@ TEST(Tile, ProductsWithTails) {
 TEST(Tile, ProductsWithTailsOnNarrowerVectors) {
   auto host = host_target();
   ASSERT_TRUE(host.ok());
-  if (host->arch != loop::Arch::X86_64 || !host->has("avx2") || !host->has("fma")) GTEST_SKIP() << "no AVX2 here";
+  if (host->arch != loop::Arch::X86_64 || !host->has("avx2") || !host->has("fma"))
+    GTEST_SKIP() << "this CPU has no AVX2 and cannot run code for x86-64-v3";
   check_target(*loop::parse_target("x86-64-v3"));
 }
 

@@ -307,7 +307,7 @@ class Deployed : public Module {
 };
 
 TEST_F(Deployed, OnThisMachine) {
-  if (!found("cc")) GTEST_SKIP() << "there is no C compiler";
+  ASSERT_TRUE(found("cc")) << "there is no C compiler: run scripts/bootstrap";
   write_host();
   write_program();
   ASSERT_EQ(build("cc"), 0);
@@ -323,7 +323,8 @@ TEST_F(Deployed, OnAnotherArchitecture) {
   const bool x86 = host().arch == loop::Arch::X86_64;
   const std::string triple = x86 ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
   const std::string compiler = triple + "-gcc", emulator = x86 ? "qemu-aarch64" : "qemu-x86_64";
-  if (!found(compiler.c_str()) || !found(emulator.c_str())) GTEST_SKIP() << "no " << compiler << " or " << emulator;
+  ASSERT_TRUE(found(compiler.c_str()) && found(emulator.c_str()))
+      << compiler << " and " << emulator << " are needed: run scripts/bootstrap";
   const Sample s = sample(*loop::parse_target(x86 ? "aarch64" : "x86-64-v3"));
   ASSERT_TRUE(write_module(file("model.so"), {s.variant()}).ok());
   write_program();
