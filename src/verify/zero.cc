@@ -3,9 +3,7 @@
 #include <algorithm>
 
 namespace isomer::verify {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 ZeroTest::ZeroTest(Solver& solver, Heads& heads)
     : atoms_(solver.atoms()), solver_(solver), heads_(heads), simplifier_(solver, heads) {
