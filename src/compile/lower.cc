@@ -109,6 +109,7 @@ std::string Lowering::function_for(loop::Function f) {
   for (size_t i = 0; i < f.buffers.size(); ++i) f.buffers[i].name = fmt::format("b{}", i);
   auto [it, fresh] = by_text_.try_emplace(loop::print(f), "");
   if (!fresh) return it->second;
+  out_.texts.push_back(it->first);
   it->second = fmt::format("kernel_{}", out_.functions.size());
   f.name = it->second;
   f.origin = origin;

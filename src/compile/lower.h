@@ -24,6 +24,7 @@ struct LowerOptions {
 struct Lowered {
   Plan plan;
   std::vector<loop::Function> functions;  // distinct; a step names one of them
+  std::vector<std::string> texts;         // of the functions, with names left out: equal kernels have equal texts
   uint64_t least_arena_bytes = 0;         // the most bytes that are alive at once: no plan can do with less
 };
 

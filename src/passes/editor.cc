@@ -256,6 +256,7 @@ Expected<ir::Graph> Editor::finish() const {
 
 Expected<ir::Graph> rewrite_everywhere(const ir::Graph& graph, PassContext& context, const Rule& rule) {
   Editor editor(graph, context.table());
+  editor.set_evaluate(context.evaluate);
   std::deque<uint32_t> open;
   std::vector<bool> waiting;
   const auto push = [&](uint32_t id) {

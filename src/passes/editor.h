@@ -43,6 +43,10 @@ class Editor {
   bool replace(Value old, Value by);
   void set_attrs(uint32_t id, ir::Attrs attrs);  // of the same results
 
+  // How `folded` (passes/fold.h) computes: PassContext's.
+  const Evaluate& evaluate() const { return evaluate_; }
+  void set_evaluate(Evaluate evaluate) { evaluate_ = std::move(evaluate); }
+
   bool changed() const { return changed_; }
   // Drops nodes that a rule made and did not use.
   void drop_abandoned();
@@ -71,6 +75,7 @@ class Editor {
   std::vector<uint32_t> unowned_;  // new nodes since the last replacement
   std::vector<uint32_t> recent_;   // new nodes since the last drop_abandoned
   uint32_t first_new_;
+  Evaluate evaluate_;
   bool changed_ = false;
 };
 

@@ -83,7 +83,7 @@ class Folder {
     options.max_value_bytes = std::max(bytes, context_.limits.node_growth + freed);
     options.max_loop_iterations = context_.limits.loop_iterations;
     options.threads = largest < kSmall ? 1 : 0;
-    auto results = interp::run_node(c, options);
+    auto results = context_.evaluate ? context_.evaluate(c) : interp::run_node(c, options);
     if (!results.ok() || results->size() != n.types.size()) return std::nullopt;
     int64_t made = 0;
     for (size_t k = 0; k < results->size(); ++k) {

@@ -60,6 +60,7 @@ class Manager {
       : options_(options), context_(table), hash_(graph.content_hash()) {
     result_.graph = graph;
     context_.limits = options.limits;
+    context_.evaluate = options.evaluate;
     context_.stop_after(options.stop_after);
   }
 

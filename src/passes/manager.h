@@ -36,6 +36,7 @@ struct Options {
   std::vector<std::string> disabled;  // names of passes that are left out
   int64_t stop_after = std::numeric_limits<int64_t>::max();  // applications, over all passes
   Limits limits = {};
+  Evaluate evaluate = nullptr;  // for those who ask what passes make of a graph, and not for the values
 };
 
 using OperatorCounts = std::map<std::string, int64_t>;

@@ -25,6 +25,9 @@ struct Limits {
   int64_t loop_iterations = 1 << 12;         // of a loop that is run to fold it
 };
 
+// Computes a node on known inputs when a pass folds it; null: the reference executor does.
+using Evaluate = std::function<Expected<std::vector<Tensor>>(const ir::OpContext&)>;
+
 // What a pass is given beside the graph. A pass asks admits() before each application and reports it with applied(),
 // which is what stops a run after N applications and finds the one that is wrong.
 class PassContext {
@@ -33,6 +36,7 @@ class PassContext {
   const ir::OpTable& table() const { return *table_; }
 
   Limits limits;
+  Evaluate evaluate;
 
   bool admits() const { return applications_ < stop_after_; }
   void applied(std::string where) {

@@ -1,0 +1,73 @@
+// Pricer: what a graph costs to run: the sum over the steps of the plan that the compiler really makes for it, with
+// passes, fusion and layouts, copies and the fixed cost of a step included. What depends on constants alone is free, since
+// it is computed when the model is compiled, and it is not computed here either. Kernels are timed once and kept; where
+// they are not timed, an analytic model answers.
+//
+// Invariant: with the same store a graph has the same price, whatever was priced before it and in whatever order. Any
+// number of threads may ask at the same time; one of them measures at a time.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/expected.h"
+#include "ir/graph.h"
+#include "loop/target.h"
+
+namespace isomer::cost {
+
+struct PricerOptions {
+  loop::Target target;
+  int threads = 1;          // of a run; 0: one per core
+  bool measure = true;      // off: kernels that the store does not know are estimated
+  std::string store = "";   // file of the profile store; "": the standard place (store.h); "-": in memory only
+  size_t graphs = 1 << 12;  // prices of whole graphs that are remembered
+};
+
+struct Price {
+  double seconds = 0;
+  size_t kernels = 0;    // steps of the plan
+  size_t measured = 0;   // distinct kernels that were timed for this answer
+  size_t estimated = 0;  // steps whose time is the analytic model's
+};
+
+// One step of the plan that was priced.
+struct KernelPrice {
+  std::string kernel;               // its name in the plan
+  std::vector<std::string> origin;  // source nodes
+  int64_t tasks = 1;
+  double flops = 0, bytes = 0;
+  double seconds = 0;   // in the price
+  double estimate = 0;  // by the analytic model
+  bool known = false;   // measured, now or earlier
+};
+
+class Pricer {
+ public:
+  static Expected<std::shared_ptr<Pricer>> make(const ir::OpTable& table, PricerOptions options);
+  ~Pricer();
+  Pricer(const Pricer&) = delete;
+  Pricer& operator=(const Pricer&) = delete;
+
+  // The graph has numbers for all sizes and no node that only a reference kernel can run; else a diagnostic. It may be
+  // unfolded, as a rewrite leaves it: the standard passes are applied.
+  Expected<Price> price(const ir::Graph& graph);
+  Expected<Price> estimate(const ir::Graph& graph);  // never measures, by the analytic model alone
+
+  // price() with its parts, in the order of the plan; not remembered.
+  Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph);
+  double step_seconds() const;  // the fixed cost of a step, a part of the price of every kernel
+
+  const PricerOptions& options() const;
+  // What went wrong with the store, once each: the pricer goes on in memory.
+  std::vector<Diagnostic> take_warnings();
+
+ private:
+  struct Impl;
+  explicit Pricer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace isomer::cost

@@ -1,0 +1,42 @@
+#include "cost/roofline.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace isomer::cost {
+namespace {
+
+constexpr double kTileEfficiency = 0.75;  // of the peak, what register tiles reach with their tails and packing
+constexpr double kHertz = 2.5e9;
+
+}  // namespace
+
+Machine nominal_machine(const loop::Target& target) {
+  const double lanes = target.vector_bytes / 4.0;
+  Machine m;
+  m.flops = 4 * lanes * kHertz;  // two units, a product and a sum each
+  m.instructions = 1.5 * kHertz;
+  m.l2_bandwidth = 24 * kHertz;
+  m.far_bandwidth = 10e9;
+  m.step_seconds = 60e-9;
+  m.region_seconds = 1e-6;
+  return m;
+}
+
+double estimated_seconds(const Load& load, const Machine& machine, const loop::Target& target) {
+  const Work& w = load.work;
+  const double compute = w.tile_flops / (machine.flops * kTileEfficiency) + w.instructions / machine.instructions;
+  const double fits = std::min(1.0, static_cast<double>(target.l2_bytes) / std::max(w.bytes, 1.0));
+  const double transfer = w.bytes * (fits / machine.l2_bandwidth + (1 - fits) / machine.far_bandwidth);
+  double seconds = std::max(compute, transfer);
+  const double threads = std::max(1, load.threads);
+  if (threads > 1 && load.tasks > 1 && seconds > 4 * machine.region_seconds) {
+    const double rounds = std::ceil(static_cast<double>(load.tasks) / threads);
+    const double share = rounds / static_cast<double>(load.tasks);  // of the work, that the busiest thread has
+    const double lanes = 1 + (threads - 1) * machine.shared_bandwidth;
+    seconds = std::max(compute * share, transfer / std::min(lanes, 1 / share)) + machine.region_seconds;
+  }
+  return seconds + machine.step_seconds;
+}
+
+}  // namespace isomer::cost

@@ -1,0 +1,32 @@
+// The analytic model: a kernel takes as long as the slowest of its arithmetic, its other instructions and its traffic at
+// the machine's measured peaks, and a fixed time on top. It ranks kernels before they are measured and answers when
+// nothing is measured; docs/cost.md states its error.
+#pragma once
+
+#include "cost/work.h"
+#include "loop/target.h"
+
+namespace isomer::cost {
+
+// One core of the machine, and what the runtime costs on it.
+struct Machine {
+  double flops = 0;               // per second, products and sums of float32 in the widest vectors
+  double instructions = 0;        // per second, simple vector instructions in a loop
+  double l2_bandwidth = 0;        // bytes per second out of the second cache
+  double far_bandwidth = 0;       // out of what lies behind it
+  double step_seconds = 0;        // a step on one thread
+  double region_seconds = 0;      // what a parallel region adds
+  double shared_bandwidth = 1.0;  // of far_bandwidth that a second core adds
+};
+
+// A machine of the target's class, nowhere measured.
+Machine nominal_machine(const loop::Target& target);
+
+struct Load {
+  Work work;
+  int64_t tasks = 1;
+  int threads = 1;
+};
+double estimated_seconds(const Load& load, const Machine& machine, const loop::Target& target);
+
+}  // namespace isomer::cost
