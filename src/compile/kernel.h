@@ -59,6 +59,10 @@ struct Scene {
 // Any group, as loops over its rows with the stages inside; vectors along what lies together in memory.
 Kernel rows_kernel(const Scene& scene, const Group& group, std::string name);
 
+// A reduction over windows whose channels stay apart or in small groups (depthwise and grouped convolutions, pools), by
+// register tiles of neighbouring positions. Nothing where it does not apply.
+std::optional<Kernel> window_kernel(const Scene& scene, const Group& group, std::string name);
+
 // A contraction with its epilogue, by register tiles: rows of the left side as they lie or gathered into scratch, the
 // right side in packed panels. Nothing where no intrinsic of the target fits.
 std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group, const std::string& name);

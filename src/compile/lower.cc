@@ -220,8 +220,10 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
     if (options_.contract && group.contraction) {
       auto winograd = options_.winograd ? winograd_kernel(scene, group, "kernel") : std::nullopt;
       if (winograd) tiles.emplace().push_back(*std::move(winograd));
-      if (!tiles) tiles = contraction_kernels(scene, group, "kernel");
     }
+    if (options_.contract && !tiles)
+      if (auto window = window_kernel(scene, group, "kernel")) tiles.emplace().push_back(*std::move(window));
+    if (options_.contract && !tiles && group.contraction) tiles = contraction_kernels(scene, group, "kernel");
     if (!tiles) tiles.emplace().push_back(rows_kernel(scene, group, "kernel"));
     for (Kernel& kernel : *tiles) add_step(std::move(kernel));
   }

@@ -1,6 +1,8 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <algorithm>
+
 #include "codegen/llvm/emitter.h"
 
 namespace isomer::codegen {
@@ -83,6 +85,7 @@ Lanes Emitter::load(const Place& place, const Address& at) {
   if (at.offset.step == 1 && !at.offset.vector && (!mask || masks_are_cheap(place.dtype)))
     return {load_vector(place, at.offset.v, mask), true, 0};
   if (at.offset.step != 0 && !mask) return {load_strided(place, at.offset.v, at.offset.step), true, 0};
+  if (llvm::Value* spread = mask ? nullptr : load_spread(place, at.offset)) return {spread, true, 0};
   return {gather(place, widen(at.offset), mask), true, 0};
 }
 
@@ -119,6 +122,24 @@ llvm::Value* Emitter::load_strided(const Place& place, llvm::Value* base, int64_
     r = b_.CreateInsertElement(r, b_.CreateAlignedLoad(type->getElementType(), p, align), static_cast<uint64_t>(i));
   }
   return r;
+}
+
+// Lanes at known places that lie near each other: one vector is loaded and its elements are spread.
+llvm::Value* Emitter::load_spread(const Place& place, const Lanes& offset) {
+  const auto* known = llvm::dyn_cast<llvm::Constant>(widen(offset));
+  if (!known) return nullptr;
+  llvm::SmallVector<int64_t, 64> at;
+  for (unsigned i = 0; i < static_cast<unsigned>(lanes_); ++i) {
+    const auto* element = llvm::dyn_cast_or_null<llvm::ConstantInt>(known->getAggregateElement(i));
+    if (!element) return nullptr;
+    at.push_back(element->getSExtValue());
+  }
+  const auto [low, high] = std::minmax_element(at.begin(), at.end());
+  const int64_t width = lanes_, first = *low / width * width;
+  if (*low < 0 || *high >= first + width || first + width > place.elements) return nullptr;
+  llvm::SmallVector<int, 64> order;
+  for (const int64_t o : at) order.push_back(static_cast<int>(o - first));
+  return b_.CreateShuffleVector(load_vector(place, b_.getInt64(static_cast<uint64_t>(first)), nullptr), order);
 }
 
 llvm::Value* Emitter::gather(const Place& place, llvm::Value* offsets, llvm::Value* mask) {

@@ -89,6 +89,7 @@ class Emitter {
   Lanes load(const Place& place, const Address& at);
   llvm::Value* load_vector(const Place& place, llvm::Value* base, llvm::Value* mask);
   llvm::Value* load_strided(const Place& place, llvm::Value* base, int64_t step);
+  llvm::Value* load_spread(const Place& place, const Lanes& offset);
   llvm::Value* gather(const Place& place, llvm::Value* offsets, llvm::Value* mask);
   void store(const loop::StmtNode& n);
   void store_uniform(const loop::StmtNode& n, const Place& place, const Address& at, const Lanes& value);

@@ -1,0 +1,86 @@
+// Reductions over windows by register tiles: depthwise and grouped convolutions and pools, with every kind of border.
+#include <fmt/format.h>
+
+#include "test/unit/compile/compiled.h"
+
+namespace isomer {
+namespace {
+
+std::string dims_text(const std::vector<int>& dims) { return fmt::format("{}", fmt::join(dims, ",")); }
+
+// A constant whose elements all differ from their neighbours.
+std::string numbers(const std::vector<int>& dims) {
+  int count = 1;
+  for (const int d : dims) count *= d;
+  std::string text = "const f32[" + dims_text(dims) + "] [";
+  for (int i = 0; i < count; ++i) text += fmt::format("{}{}", i ? "," : "", ((i * 37) % 101 - 50) / 64.0);
+  return text + "]";
+}
+
+// The layer between two 1x1 convolutions, so that channels lie together: `input` are its dims, `taps` those of its weights.
+std::string layer(const std::vector<int>& input, const std::vector<int>& taps, const std::string& attributes,
+                  const std::string& after = "relu(%b)") {
+  const size_t rank = input.size() - 2;
+  const std::vector<int> ones(rank, 1);
+  std::vector<int> first = {input[1], 3}, last = {2, taps[0]};
+  for (auto* w : {&first, &last}) w->insert(w->end(), ones.begin(), ones.end());
+  std::vector<int> x = input;
+  x[1] = 3;
+  return "graph @g(%x: f32[" + dims_text(x) + "]) { %a = conv(%x, " + numbers(first) + ") %b = conv(%a, " +
+         numbers(taps) + ", " + numbers({taps[0]}) + "){" + attributes + "} %c = " + after + " return conv(%c, " +
+         numbers(last) + ") }";
+}
+
+TEST(Windows, DepthwiseWithEveryBorderStrideAndDilation) {
+  for (const char* a :
+       {"pads=[1,1,1,1]", "pads=[0,2,1,0]", "strides=[2,2], pads=[1,1,1,1]", "strides=[1,2], dilations=[2,1]",
+        "dilations=[3,3], pads=[3,3,3,3]", "pads=[2,2,2,2], strides=[3,2]"})
+    for (const int size : {7, 19})
+      expect_compiles(layer({1, 20, 8, size}, {20, 1, 3, 3}, std::string("group=20, ") + a));
+  expect_compiles(
+      layer({2, 16, 9, 10}, {16, 1, 5, 5}, "group=16, pads=[2,2,2,2]", "clip(%b, const f32[] 0, const f32[] 6)"));
+  expect_compiles(layer({1, 16, 12, 31}, {16, 1, 7, 7}, "group=16, pads=[3,3,3,3]", "mul(%b, sigmoid(%b))"));
+  expect_compiles(layer({1, 16, 5, 40}, {16, 1, 1, 17}, "group=16, pads=[0,8,0,8]"));  // too many taps to write out
+}
+
+TEST(Windows, DepthwiseOfOtherRanks) {
+  expect_compiles(layer({2, 17, 23}, {17, 1, 3}, "group=17, pads=[1,1]"));
+  expect_compiles(layer({1, 18, 4, 5, 9}, {18, 1, 3, 3, 3}, "group=18, pads=[1,1,1,1,1,1]"));
+}
+
+TEST(Windows, GroupsOfEveryWidth) {
+  struct Case {
+    int in, out, groups;
+  };
+  for (const Case c : {Case{8, 8, 4}, Case{16, 16, 4}, Case{64, 64, 16}, Case{32, 32, 4}, Case{64, 64, 4},
+                       Case{64, 64, 2}, Case{16, 32, 4}, Case{32, 16, 4}, Case{24, 24, 6}, Case{18, 36, 6},
+                       Case{20, 20, 4}, Case{12, 24, 12}, Case{40, 40, 2}})
+    for (const char* a : {"pads=[1,1,1,1]", "strides=[2,2], pads=[1,1,1,1]"})
+      expect_compiles(layer({1, c.in, 6, 11}, {c.out, c.in / c.groups, 3, 3},
+                            fmt::format("group={}, strides=[1,{}], pads=[1,1,1,1]", c.groups, 1 + c.groups % 4 / 2)));
+}
+
+TEST(Windows, ValuesBeyondTheSecondCache) {
+  expect_compiles(layer({1, 104, 40, 40}, {104, 1, 3, 3}, "group=104, pads=[1,1,1,1]"));
+}
+
+TEST(Windows, ResidualsAndTwoReaders) {
+  expect_compiles(layer({1, 16, 9, 9}, {16, 1, 3, 3}, "group=16, pads=[1,1,1,1]", "relu(add(%b, %a))"));
+  expect_compiles(layer({1, 16, 9, 9}, {16, 1, 3, 3}, "group=16, pads=[1,1,1,1]", "add(relu(%b), neg(%b))"));
+}
+
+TEST(Windows, Pools) {
+  const auto pool = [](const std::string& op) {
+    return "graph @g(%x: f32[1,3,13,14]) { %a = conv(%x, " + numbers({20, 3, 1, 1}) + ") %b = " + op +
+           " return conv(%b, " + numbers({2, 20, 1, 1}) + ") }";
+  };
+  expect_compiles(pool("max_pool(%a){kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]}"));
+  expect_compiles(pool("max_pool(%a){kernel_shape=[2,2], strides=[2,2]}"));
+  expect_compiles(pool("max_pool(%a){kernel_shape=[3,3], strides=[2,2], ceil_mode=1}"));
+  expect_compiles(pool("average_pool(%a){kernel_shape=[3,3], pads=[1,1,1,1]}"));
+  expect_compiles(pool("average_pool(%a){kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1}"));
+  expect_compiles(pool("average_pool(%a){kernel_shape=[5,5], strides=[3,3]}"));
+}
+
+}  // namespace
+}  // namespace isomer
