@@ -40,6 +40,7 @@ Action declare_compile(CLI::App& app);
 Action declare_completion(CLI::App& app);
 Action declare_convert(CLI::App& app);
 Action declare_ops(CLI::App& app);
+Action declare_optimize(CLI::App& app);
 Action declare_passes(CLI::App& app);
 Action declare_rewrite(CLI::App& app);
 Action declare_rules(CLI::App& app);

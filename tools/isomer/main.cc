@@ -22,6 +22,12 @@ const std::vector<Command>& commands() {
        "  isomer run model.onnx --reference\n"
        "  isomer run model.so\n",
        declare_run},
+      {"optimize", "Find a faster form of a model by proved rewrites, and check it",
+       "  isomer optimize model.onnx -o faster.onnx\n"
+       "  isomer optimize zoo:nasrnn --budget 30s --trace nasrnn.json\n"
+       "  isomer optimize zoo:nasrnn --replay nasrnn.json -o nasrnn.onnx\n"
+       "  isomer optimize bert.onnx --dim batch=1 --dim sequence=128 --input input_ids=ids.npy -o bert_fast.onnx\n",
+       declare_optimize},
       {"compile", "Compile a model into one library that runs without Isomer",
        "  isomer compile model.onnx -o model.so\n"
        "  isomer compile zoo:resnet50 --target x86-64-v4,x86-64-v3 -o resnet50.so\n"

@@ -33,8 +33,9 @@ void Progress::show(size_t done, size_t total) {
   if (now < next_) return;
   next_ = now + kEvery;
   shown_ = true;
-  fmt::print(stderr, "{}{}: {} of {} {} ({}%), {:.1f} s", kClear, printable(what_, 40), done, total, unit_,
-             done * 100 / std::max<size_t>(1, total), std::chrono::duration<double>(now - start_).count());
+  fmt::print(stderr, "{}{}: {} of {} {} ({}%), {:.1f} s{}{}", kClear, printable(what_, 40), done, total, unit_,
+             done * 100 / std::max<size_t>(1, total), std::chrono::duration<double>(now - start_).count(),
+             note_.empty() ? "" : "; ", note_);
   std::fflush(stderr);
 }
 

@@ -16,9 +16,12 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(size_t done, size_t total);
+  // What else there is to say from now on; "" for nothing.
+  void note(std::string text) { note_ = std::move(text); }
 
  private:
   const std::string what_, unit_;
+  std::string note_;
   const bool terminal_;
   bool shown_ = false;
   const std::chrono::steady_clock::time_point start_;

@@ -1,0 +1,277 @@
+#include "driver/optimize.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "driver/model.h"
+#include "driver/piece.h"
+#include "driver/rule_files.h"
+#include "driver/summary.h"
+#include "ops/table.h"
+#include "passes/manager.h"
+#include "rewrite/proof.h"
+
+#ifdef ISOMER_HAS_COMPILER
+#include "codegen/codegen.h"
+#include "cost/pricer.h"
+#endif
+
+namespace isomer::driver {
+#ifdef ISOMER_HAS_COMPILER
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr int64_t kOpenBatch = 1, kOpenLength = 64;  // what open sizes are taken to be when nobody says
+constexpr double kNoise = 1.01;                      // a result so much slower than its input is thrown away
+
+// The first dim of an input is a batch, as a rule; others are lengths.
+std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& given) {
+  std::map<std::string, int64_t> out;
+  for (const ir::Node& n : g.inputs())
+    for (size_t i = 0; n.types[0].shape.has_rank() && i < n.types[0].shape.rank(); ++i) {
+      std::vector<std::string> names;
+      n.types[0].shape[i].symbols(names);
+      for (const std::string& s : names) {
+        const auto it = given.find(s);
+        out.emplace(s, it != given.end() ? it->second : i == 0 ? kOpenBatch : kOpenLength);
+      }
+    }
+  return out;
+}
+
+Expected<ir::Graph> with_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& sizes) {
+  if (sizes.empty()) return g;
+  std::vector<Type> types;
+  for (const ir::Node& n : g.inputs()) {
+    Type t = n.types[0];
+    std::vector<Dim> dims;
+    for (size_t i = 0; t.shape.has_rank() && i < t.shape.rank(); ++i)
+      dims.push_back(t.shape[i].substitute([&](const std::string& s) -> std::optional<Dim> {
+        const auto it = sizes.find(s);
+        return it == sizes.end() ? std::nullopt : std::optional(Dim(it->second));
+      }));
+    if (t.shape.has_rank()) t.shape = Shape(std::move(dims));
+    types.push_back(std::move(t));
+  }
+  return specialise(g, types, {});
+}
+
+class Optimization {
+ public:
+  Optimization(const ir::Graph& graph, const OptimizeOptions& options) : original_(graph), options_(options) {}
+
+  Expected<Optimized> run() {
+    ISOMER_CHECK_OK(prepare());
+    out_.assumed = open_sizes(original_, options_.assumed);
+    ISOMER_TRY(out_.start, passes::run_pipeline(original_, ops::table(), "inference"));
+    ISOMER_CHECK_OK(search());
+    ISOMER_TRY(ir::Graph found, rewritten(out_.steps));
+    ISOMER_TRY(found, passes::run_pipeline(found, ops::table(), "inference"));
+    ISOMER_CHECK_OK(name_rules());
+    ISOMER_CHECK_OK(test_applications());
+    if (out_.culprit) return std::move(out_);
+    ISOMER_CHECK_OK(choose(std::move(found)));
+    return std::move(out_);
+  }
+
+ private:
+  Expected<void> prepare() {
+    ISOMER_TRY(library_, load_rule_library(options_.rules, options_.trust));
+    for (const rewrite::Rule& r : library_.rules) rules_.push_back(&r);
+    cost::PricerOptions pricing;
+    ISOMER_TRY(pricing.target, codegen::host_target());
+    pricing.threads = options_.threads;
+    pricing.measure = options_.measure;
+    pricing.store = options_.store;
+    ISOMER_TRY(pricer_, cost::Pricer::make(ops::table(), pricing));
+    return {};
+  }
+
+  Expected<void> search() {
+    if (options_.replay) {
+      out_.steps = *options_.replay;
+      return {};
+    }
+    if (options_.search.seconds <= 0 || options_.search.steps <= 0) return {};
+    const search::Cost price = [this](const ir::Graph& g) -> Expected<double> {
+      ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
+      ISOMER_TRY(const cost::Price p, pricer_->price(sized));
+      return p.seconds;
+    };
+    const search::Cost estimate = [this](const ir::Graph& g) -> Expected<double> {
+      ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
+      ISOMER_TRY(const cost::Price p, pricer_->estimate(sized));
+      return p.seconds;
+    };
+    ISOMER_TRY(search::Outcome outcome,
+               search::optimise(out_.start, ops::table(), rules_, price, estimate, options_.search));
+    out_.steps = std::move(outcome.steps);
+    out_.statistics = outcome.statistics;
+    return {};
+  }
+
+  static std::vector<search::Application> applications(const std::vector<search::Step>& steps) {
+    std::vector<search::Application> all;
+    for (const search::Step& s : steps) all.insert(all.end(), s.applications.begin(), s.applications.end());
+    return all;
+  }
+
+  Expected<ir::Graph> rewritten(const std::vector<search::Step>& steps) {
+    return search::replay(out_.start, ops::table(), rules_, applications(steps));
+  }
+
+  Expected<void> name_rules() {
+    rewrite::OperatorHashes hashes(ops::table());
+    for (const search::Application& a : applications(out_.steps)) {
+      if (out_.rules.count(a.rule)) continue;
+      const rewrite::Rule* rule = library_.find(a.rule);
+      const auto proof = rewrite::valid_proof(*rule, hashes);
+      out_.rules[a.rule] = {proof.ok() ? std::string(rewrite::name((*proof)->kind)) : "none",
+                            std::string(rewrite::name(rule->numeric))};
+    }
+    return {};
+  }
+
+  // Each application at its own attributes over the field; equal ones once.
+  Expected<void> test_applications() {
+    if (!options_.test_rewrites) return {};
+    const std::vector<search::Application> all = applications(out_.steps);
+    std::map<std::string, FieldAnswer> known;
+    size_t at = 0;
+    const search::Look look = [&](const rewrite::Rule& rule, const rewrite::Match& match) -> Expected<void> {
+      const search::Application& a = all[at++];
+      std::string key = rule.name;
+      for (const int64_t s : match.sizes.symbols) key += fmt::format(" {}", s);
+      for (const auto& list : match.sizes.lists) key += fmt::format(" /{}", fmt::join(*list, ","));
+      auto it = known.find(key);
+      if (it == known.end()) it = known.emplace(key, test_over_field(rule, match)).first;
+      ++(it->second == FieldAnswer::Untested ? out_.untested : out_.tested);
+      if (it->second == FieldAnswer::Fails && !out_.culprit) out_.culprit = Culprit{at, a.rule, a.names, 0, true};
+      return {};
+    };
+    ISOMER_CHECK_OK(search::replay(out_.start, ops::table(), rules_, all, look));
+    return {};
+  }
+
+  struct Candidate {
+    ir::Graph graph;
+    std::vector<search::Step> steps;
+    std::unique_ptr<Executor> executor;
+    double fastest = 1e30;
+  };
+
+  Expected<Candidate> candidate(ir::Graph graph, std::vector<search::Step> steps) {
+    Candidate c{std::move(graph), std::move(steps), nullptr};
+    ISOMER_TRY(const ir::Graph sized, with_sizes(c.graph, out_.assumed));
+    ExecutorOptions o;
+    o.native.threads = options_.threads;
+    ISOMER_TRY(Executor e, Executor::make(sized, o));
+    c.executor = std::make_unique<Executor>(std::move(e));
+    return c;
+  }
+
+  // Interleaved runs, so that what else the machine does meets all of them; the fastest run of each counts.
+  static Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs, double seconds) {
+    for (Candidate& c : all) {
+      ISOMER_CHECK_OK(c.executor->prepare(inputs));
+      ISOMER_CHECK_OK(c.executor->run(inputs));
+    }
+    constexpr int kRounds = 5;
+    const auto begin = Clock::now();
+    for (int round = 0; round < kRounds || since(begin) < seconds; ++round)
+      for (Candidate& c : all) {
+        const auto start = Clock::now();
+        ISOMER_CHECK_OK(c.executor->run(inputs));
+        c.fastest = std::min(c.fastest, since(start));
+      }
+    return {};
+  }
+
+  Figures figures(const Candidate& c) {
+    Figures f;
+    const Summary s = take_inventory(c.graph);
+    for (const auto& [op, count] : s.operators) f.operators += count;
+    f.parameters = s.parameters;
+    const ExecutorFacts facts = c.executor->facts();
+    f.kernels = facts.native.steps;
+    f.weight_bytes = facts.native.weight_bytes;
+    f.arena_bytes = facts.native.arena_bytes;
+    f.measured = c.fastest < 1e30 ? c.fastest : 0;
+    const auto sized = with_sizes(c.graph, out_.assumed);
+    if (!sized.ok()) return f;
+    if (const auto p = pricer_->estimate(*sized); p.ok()) f.estimated = p->seconds;
+    if (const auto p = pricer_->price(*sized); p.ok()) f.priced = p->seconds;
+    return f;
+  }
+
+  // Times the result against the input and, where nothing is wrong with it, takes it unless it is slower.
+  Expected<void> choose(ir::Graph found) {
+    ISOMER_TRY(const ir::Graph sized, with_sizes(original_, out_.assumed));
+    ISOMER_TRY(const std::vector<Tensor> inputs, make_inputs(sized, options_.inputs));
+    std::vector<Candidate> all;
+    ISOMER_TRY(Candidate input, candidate(out_.start, {}));
+    all.push_back(std::move(input));
+    if (!out_.steps.empty()) {
+      ISOMER_TRY(Candidate result, candidate(std::move(found), out_.steps));
+      all.push_back(std::move(result));
+    }
+    ISOMER_CHECK_OK(check(all.back(), sized, inputs));
+    if (out_.culprit) return {};
+    ISOMER_CHECK_OK(time(all, inputs, options_.timing_seconds));
+    out_.before = figures(all.front());
+    Candidate& best = all.back();
+    out_.changed = all.size() > 1 && (options_.replay || best.fastest <= kNoise * all.front().fastest);
+    if (!out_.changed) {
+      out_.why_not = all.size() == 1
+                         ? "no rewrite makes the model faster"
+                         : fmt::format("the rewrites that were found make the model slower when it is run ({:.3f} ms to "
+                                       "{:.3f} ms)",
+                                       1e3 * all.front().fastest, 1e3 * best.fastest);
+      out_.steps.clear();
+    }
+    Candidate& taken = out_.changed ? best : all.front();
+    out_.after = figures(taken);
+    out_.graph = std::move(taken.graph);
+    return {};
+  }
+
+  Expected<void> check(Candidate& result, const ir::Graph& sized, const std::vector<Tensor>& inputs) {
+    ISOMER_TRY(const std::vector<Tensor> expected, reference_outputs(sized, inputs, options_.threads));
+    ISOMER_TRY(const std::vector<Tensor> outputs, result.executor->run(inputs));
+    out_.errors = output_errors(sized, outputs, expected);
+    if (!(worst(out_.errors) > options_.tolerance)) return {};
+    ISOMER_TRY(const ir::Graph start, with_sizes(out_.start, out_.assumed));
+    ISOMER_TRY(out_.culprit, find_culprit(start, rules_, applications(out_.steps), inputs, expected,
+                                          options_.tolerance, options_.threads));
+    if (!out_.culprit) out_.culprit = Culprit{0, "", {}, worst(out_.errors), false};
+    return {};
+  }
+
+  const ir::Graph& original_;
+  const OptimizeOptions& options_;
+  rewrite::RuleLibrary library_;
+  std::vector<const rewrite::Rule*> rules_;
+  std::shared_ptr<cost::Pricer> pricer_;
+  Optimized out_;
+};
+
+}  // namespace
+
+Expected<Optimized> optimize(const ir::Graph& graph, const OptimizeOptions& options) {
+  return Optimization(graph, options).run();
+}
+
+#else
+
+Expected<Optimized> optimize(const ir::Graph&, const OptimizeOptions&) {
+  return Diagnostic("E-no-compiler", "this build of isomer has no code generator, by whose kernels rewrites are judged");
+}
+
+#endif
+}  // namespace isomer::driver

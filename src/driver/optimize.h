@@ -1,0 +1,68 @@
+// Optimize: a model that computes the same in less time. Graph passes, a search over proved rewrites under the price of the
+// kernels that the compiler would make, passes again, and then everything that makes the result worth trusting: each rewrite
+// tested at the model's attributes, the whole run against the original, and timed against it.
+//
+// Invariant: what comes back computes what came in, within the tolerance, and is not slower as far as a timing can tell;
+// else it is the input (after its passes) or, where a difference was found, there is no graph and a culprit.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/inputs.h"
+#include "driver/rewrite_check.h"
+#include "rewrite/library.h"
+#include "search/search.h"
+
+namespace isomer::driver {
+
+struct OptimizeOptions {
+  search::Options search;
+  std::string rules;                                 // a file or folder; "": the library
+  rewrite::Trust trust = rewrite::Trust::Proved;     // AsWritten: for tests of the checks, which must not rely on proofs
+  bool test_rewrites = true;                         // over the field; off: only for tests of the bisection
+  int threads = 0;                                   // of a run
+  bool measure = true;                               // kernels are timed; off: the analytic model alone
+  std::string store;                                 // of kernel times; "": the standard place
+  std::map<std::string, int64_t> assumed;            // sizes that stay open in the model, for pricing and checking
+  InputOptions inputs;                               // of the check; random ones with this seed come on top
+  double tolerance = 1e-4;                           // of an output's largest magnitude
+  double timing_seconds = 2;                         // of the comparison of the result with the input
+  const std::vector<search::Step>* replay = nullptr;  // these steps in place of a search
+};
+
+// What a model is before and after.
+struct Figures {
+  int64_t operators = 0, parameters = 0;
+  size_t kernels = 0;
+  double estimated = 0, priced = 0, measured = 0;  // seconds of a run; 0: not known
+  uint64_t weight_bytes = 0, arena_bytes = 0;
+};
+
+struct RuleUse {
+  std::string proof;    // kind
+  std::string numeric;  // exact, reassociating
+};
+
+struct Optimized {
+  ir::Graph graph;
+  ir::Graph start;  // what the search started from: the model after its passes
+  bool changed = false;
+  std::string why_not;              // when nothing was changed
+  std::vector<search::Step> steps;  // that made the graph
+  search::Statistics statistics;
+  std::map<std::string, RuleUse> rules;  // those in `steps`
+  Figures before, after;
+  std::map<std::string, int64_t> assumed;  // open sizes and what they were taken to be
+  size_t tested = 0, untested = 0;         // applications over the field
+  std::vector<OutputError> errors;
+  std::optional<Culprit> culprit;  // the result is wrong and must not be used
+  std::vector<std::string> warnings;
+};
+
+Expected<Optimized> optimize(const ir::Graph& graph, const OptimizeOptions& options);
+
+}  // namespace isomer::driver

@@ -1,0 +1,110 @@
+#include "search/role.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/context.h"
+#include "rewrite/instantiate.h"
+
+namespace isomer::search {
+namespace {
+
+bool reduces(const te::Expr& e) {
+  if (e->kind == te::Kind::Reduce) return true;
+  return std::any_of(e->args.begin(), e->args.end(), [](const te::Expr& x) { return reduces(x); });
+}
+
+// What a side reduces: operator, attributes and operand types of every such node that does not depend on constants alone.
+std::multiset<std::string> reductions(const rewrite::Rule& rule, const ir::Graph& side, const ir::OpTable& table) {
+  std::multiset<std::string> out;
+  std::vector<bool> live(side.nodes().size());
+  for (uint32_t id = 0; id < side.nodes().size(); ++id) {
+    const ir::Node& n = side.node(id);
+    if (n.op == &ir::input_op()) live[id] = rule.inputs[id].content == rewrite::Content::Any;
+    std::string key = n.op->name + " " + n.attrs.hash().hex();
+    for (const ir::Value& v : n.inputs) {
+      live[id] = live[id] || (!v.is_none() && live[v.node]);
+      key += " " + (v.is_none() ? "_" : side.type(v).to_string());
+    }
+    if (live[id] && n.op != &ir::input_op() && search::reduces(ir::context_of(side, n, table))) out.insert(key);
+  }
+  return out;
+}
+
+size_t live_calls(const rewrite::EditGraph& graph, const rewrite::Side& side, const rewrite::Match& match) {
+  size_t count = 0;
+  std::vector<bool> live;
+  for (const rewrite::Call& c : side.calls) {
+    bool is = false;
+    for (const rewrite::Operand& o : c.inputs) {
+      if (o.kind == rewrite::Operand::Kind::Input) is |= !graph.constant(match.inputs[o.id]);
+      if (o.kind == rewrite::Operand::Kind::Result) is |= live[o.id];
+    }
+    live.push_back(is);
+    count += is ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace
+
+bool reduces(const ir::OpContext& context) {
+  const ir::OpDef& op = context.op();
+  if (op.compute) {
+    const auto program = op.compute(context);
+    return program.ok() && std::any_of(program->stages.begin(), program->stages.end(),
+                                       [](const te::Stage& s) { return reduces(s.body); });
+  }
+  if (!op.expand && op.expand_text.empty()) return false;
+  const auto body = ir::expand(context);
+  return body.ok() && std::any_of(body->nodes().begin(), body->nodes().end(), [&](const ir::Node& n) {
+           return n.op != &context.op() && reduces(ir::context_of(*body, n, context.table()));
+         });
+}
+
+bool reduces(const rewrite::EditGraph& graph, uint32_t node) {
+  const ir::Node& n = graph.node(node);
+  if (graph.constant({node, 0}) || n.op == &ir::input_op()) return false;
+  std::vector<ir::OpContext::Input> in;
+  for (const ir::Value& v : n.inputs) {
+    ir::OpContext::Input i;
+    if (!v.is_none()) i = {true, graph.type(v), graph.contents(v), nullptr};
+    in.push_back(std::move(i));
+  }
+  return reduces(ir::OpContext(*n.op, std::move(in), n.attrs, n.types.size(), graph.table()));
+}
+
+Role role_of(const rewrite::Rule& rule, const ir::OpTable& table) {
+  Random random(1);
+  for (const rewrite::Bindings& chosen : rewrite::cases(rule))
+    for (int tries = 0; tries < 8; ++tries) {
+      const auto sizes = rewrite::sample(rule, chosen, random);
+      if (!sizes) break;
+      const auto instance = rewrite::instantiate(rule, *sizes, table);
+      if (!instance.ok()) continue;
+      if (reductions(rule, instance->lhs, table) != reductions(rule, instance->rhs, table)) return Role::Step;
+    }
+  return Role::Tidy;
+}
+
+bool is_live(const rewrite::EditGraph& graph, const rewrite::Match& match) {
+  return std::any_of(match.nodes.begin(), match.nodes.end(), [&](uint32_t n) { return !graph.constant({n, 0}); });
+}
+
+bool tidies(const rewrite::EditGraph& graph, const rewrite::Rule& rule, const rewrite::Match& match) {
+  std::set<const ir::OpDef*> had;
+  for (const rewrite::Call& c : rule.lhs.calls) had.insert(c.op);
+  std::vector<bool> live;
+  for (const rewrite::Call& c : rule.rhs.calls) {
+    bool is = false;
+    for (const rewrite::Operand& o : c.inputs) {
+      if (o.kind == rewrite::Operand::Kind::Input) is |= !graph.constant(match.inputs[o.id]);
+      if (o.kind == rewrite::Operand::Kind::Result) is |= live[o.id];
+    }
+    live.push_back(is);
+    if (is && !had.contains(c.op)) return false;
+  }
+  return live_calls(graph, rule.rhs, match) < live_calls(graph, rule.lhs, match);
+}
+
+}  // namespace isomer::search

@@ -1,0 +1,315 @@
+#include "search/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_set>
+
+#include "base/thread_pool.h"
+#include "search/state.h"
+
+namespace isomer::search {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr size_t kMostWaiting = 4096;  // graphs in a queue
+
+// A state with its price and how it came about.
+struct Node {
+  State state;
+  std::shared_ptr<const Node> parent;
+  double cost = 0;
+  double estimate = 0;
+  Hash128 hash;
+};
+using NodeRef = std::shared_ptr<const Node>;
+
+// What was found for a region, in a form that an equal region can take over.
+struct Found {
+  std::vector<Step> steps;
+  std::vector<std::vector<std::vector<uint32_t>>> added;  // per step and application
+  std::vector<uint32_t> members;                          // the region's nodes in order
+};
+
+class Search {
+ public:
+  Search(const ir::OpTable& table, const std::vector<const rewrite::Rule*>& rules, const Cost& price,
+         const Cost& estimate, const Options& options)
+      : habits_(table),
+        table_(table),
+        rules_(rules, table, habits_),
+        price_(price),
+        estimate_(estimate),
+        options_(options),
+        pool_(std::max(1, options.threads)) {}
+
+  Expected<Outcome> run(const ir::Graph& graph) {
+    rewrite::EditGraph now(graph, table_, habits_);
+    std::set<uint32_t> fresh;
+    for (int round = 0; round < options_.rounds && !over(); ++round) {
+      std::set<uint32_t> made;
+      for (const Region& region : regions(now)) {
+        if (over()) break;
+        if (round > 0 && !touches(region, fresh)) continue;
+        now = improve(std::move(now), region, made);
+      }
+      if (made.empty()) break;
+      fresh = std::move(made);
+    }
+    ISOMER_TRY(outcome_.graph, now.graph());
+    outcome_.statistics.seconds = since(start_);
+    return std::move(outcome_);
+  }
+
+ private:
+  bool over() {
+    const bool is = outcome_.statistics.priced >= static_cast<size_t>(options_.steps) ||
+                    since(start_) >= options_.seconds || (options_.stop && options_.stop->load());
+    if (is) outcome_.statistics.complete = false;
+    return is;
+  }
+
+  std::vector<Region> regions(const rewrite::EditGraph& g) {
+    const std::vector<rewrite::Match> all = rules_.matcher().all(g);
+    std::vector<const rewrite::Match*> steps;
+    for (const rewrite::Match& m : all)
+      if (rules_.role(m.rule) == Role::Step && is_live(g, m)) steps.push_back(&m);
+    std::vector<Region> out = find_regions(g, steps, options_.region_nodes);
+    progress_.regions = out.size();
+    progress_.region = 0;
+    return out;
+  }
+
+  static bool touches(const Region& region, const std::set<uint32_t>& nodes) {
+    return std::any_of(nodes.begin(), nodes.end(), [&](uint32_t n) { return region.has(n); });
+  }
+
+  // The graph with the best that was found for the region.
+  rewrite::EditGraph improve(rewrite::EditGraph g, const Region& wanted, std::set<uint32_t>& fresh) {
+    std::vector<uint32_t> living;
+    for (const uint32_t n : wanted.nodes())
+      if (g.alive(n)) living.push_back(n);
+    const Region region(living);
+    ++progress_.region;
+    const std::string shape = shape_of(g, region);
+    std::vector<uint32_t> members = in_order(g, region);
+    if (const auto it = known_.find(shape); it != known_.end()) {
+      if (auto again = repeated(g, region, it->second, members, fresh)) {
+        ++outcome_.statistics.repeated;
+        return *std::move(again);
+      }
+    }
+    ++outcome_.statistics.regions;
+    const NodeRef best = best_of(g, region);
+    Found found;
+    found.members = std::move(members);
+    if (!best) {
+      known_[shape] = std::move(found);
+      return g;
+    }
+    for (const Node* n = best.get(); n->parent; n = n->parent.get()) {
+      Step s{{}, n->parent->cost, n->cost};
+      auto& added = found.added.emplace_back();
+      for (const Made& m : n->state.made()) {
+        s.applications.push_back(m.application);
+        added.push_back(m.added);
+        fresh.insert(m.added.begin(), m.added.end());
+      }
+      found.steps.push_back(std::move(s));
+    }
+    std::reverse(found.steps.begin(), found.steps.end());
+    std::reverse(found.added.begin(), found.added.end());
+    outcome_.steps.insert(outcome_.steps.end(), found.steps.begin(), found.steps.end());
+    known_[shape] = std::move(found);
+    return best->state.graph();
+  }
+
+  // What was done in an equal region done in this one; nothing when it turns out not to fit.
+  std::optional<rewrite::EditGraph> repeated(const rewrite::EditGraph& g, const Region& region, const Found& found,
+                                             const std::vector<uint32_t>& members, std::set<uint32_t>& fresh) {
+    if (members.size() != found.members.size()) return std::nullopt;
+    std::map<uint32_t, uint32_t> here;
+    for (size_t i = 0; i < members.size(); ++i) here[found.members[i]] = members[i];
+    State state(rules_, g, region);
+    std::vector<Step> steps;
+    for (size_t s = 0; s < found.steps.size(); ++s) {
+      Step step{{}, found.steps[s].before, found.steps[s].after, true};
+      for (size_t a = 0; a < found.steps[s].applications.size(); ++a) {
+        const Application& application = found.steps[s].applications[a];
+        std::vector<uint32_t> nodes;
+        for (const uint32_t n : application.nodes) nodes.push_back(here.contains(n) ? here[n] : UINT32_MAX);
+        if (!state.repeat(*rules_.find(application.rule), nodes, nullptr)) return std::nullopt;
+        const Made& made = state.made().back();
+        const std::vector<uint32_t>& before = found.added[s][a];
+        if (made.added.size() != before.size()) return std::nullopt;
+        for (size_t k = 0; k < before.size(); ++k) here[before[k]] = made.added[k];
+        step.applications.push_back(made.application);
+      }
+      steps.push_back(std::move(step));
+    }
+    for (const Made& m : state.made()) fresh.insert(m.added.begin(), m.added.end());
+    outcome_.steps.insert(outcome_.steps.end(), steps.begin(), steps.end());
+    return state.graph();
+  }
+
+  std::optional<double> cost_of(const Cost& cost, const State& state) const {
+    const auto graph = graph_of(state.graph(), state.region());
+    if (!graph.ok()) return std::nullopt;
+    const auto value = cost(*graph);
+    return value.ok() ? std::optional(*value) : std::nullopt;
+  }
+
+  // New graphs one step away, the most promising first, as many as are to be priced.
+  std::vector<std::shared_ptr<Node>> children(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most) {
+    std::vector<std::shared_ptr<Node>> out;
+    for (State& s : parent->state.children()) {
+      if (s.live_nodes() > most) continue;
+      const Hash128 hash = content_hash(s.graph(), s.region());
+      if (!seen.insert(hash).second) {
+        ++outcome_.statistics.duplicates;
+        continue;
+      }
+      out.push_back(std::make_shared<Node>(Node{std::move(s), parent, 0, 0, hash}));
+    }
+    if (!estimate_) return out;
+    std::vector<std::optional<double>> estimates(out.size());
+    pool_.run(static_cast<int>(out.size()), [&](int i) {
+      const auto k = static_cast<size_t>(i);
+      estimates[k] = cost_of(estimate_, out[k]->state);
+    });
+    outcome_.statistics.estimated += out.size();
+    std::vector<std::shared_ptr<Node>> kept;
+    for (size_t k = 0; k < out.size(); ++k) {
+      if (!estimates[k] || *estimates[k] > options_.doubt * parent->estimate) {
+        ++outcome_.statistics.refused;
+        continue;
+      }
+      out[k]->estimate = *estimates[k];
+      kept.push_back(std::move(out[k]));
+    }
+    std::stable_sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a->estimate < b->estimate; });
+    if (kept.size() > options_.width) kept.resize(options_.width);
+    return kept;
+  }
+
+  // Prices as many as the limits allow; the others go.
+  void price(std::vector<std::shared_ptr<Node>>& nodes, size_t& left) {
+    nodes.resize(std::min(nodes.size(), left));
+    std::vector<std::optional<double>> costs(nodes.size());
+    pool_.run(static_cast<int>(nodes.size()), [&](int i) {
+      const auto k = static_cast<size_t>(i);
+      if (since(start_) < options_.seconds && !(options_.stop && options_.stop->load()))
+        costs[k] = cost_of(price_, nodes[k]->state);
+    });
+    left -= nodes.size();
+    outcome_.statistics.priced += nodes.size();
+    std::vector<std::shared_ptr<Node>> priced;
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      if (!costs[k]) continue;
+      nodes[k]->cost = *costs[k];
+      priced.push_back(std::move(nodes[k]));
+    }
+    nodes = std::move(priced);
+  }
+
+  // The cheapest graph, when it is cheaper than the region is now.
+  NodeRef best_of(const rewrite::EditGraph& g, const Region& region) {
+    auto root = std::make_shared<Node>(Node{State(rules_, g, region), nullptr, 0, 0, content_hash(g, region)});
+    const auto cost = cost_of(price_, root->state);
+    const auto estimate = estimate_ ? cost_of(estimate_, root->state) : std::optional(0.0);
+    ++outcome_.statistics.priced;
+    if (!cost || !estimate) return nullptr;
+    root->cost = *cost;
+    root->estimate = *estimate;
+    const double before = progress_.before, best_before = progress_.best;
+    NodeRef best = root;
+    const auto cheaper = [](const NodeRef& a, const NodeRef& b) {
+      return std::tie(a->cost, a->hash) < std::tie(b->cost, b->hash);
+    };
+    std::set<NodeRef, decltype(cheaper)> queue(cheaper);
+    std::unordered_set<Hash128> seen = {root->hash};
+    const size_t most = 2 * root->state.live_nodes() + 16;
+    const bool greedy = options_.strategy == Strategy::Greedy;
+    const double alpha = greedy ? 1 : options_.alpha;
+    auto left = static_cast<size_t>(
+        std::max<int64_t>(0, std::min(options_.region_steps, options_.steps - int64_t(outcome_.statistics.priced))));
+    queue.insert(root);
+    while (!queue.empty() && !over() && left > 0) {
+      const NodeRef node = *queue.begin();
+      queue.erase(queue.begin());
+      if (node->cost > alpha * best->cost) break;
+      ++outcome_.statistics.expanded;
+      std::vector<std::shared_ptr<Node>> nodes = children(node, seen, most);
+      price(nodes, left);
+      for (const std::shared_ptr<Node>& child : nodes) {
+        if (cheaper(child, best) && child->cost < best->cost) best = child;
+        if (child->cost < alpha * best->cost || child->cost < node->cost) queue.insert(child);
+      }
+      if (greedy && !queue.empty()) {
+        const NodeRef first = *queue.begin();
+        queue.clear();
+        if (first->cost < node->cost) queue.insert(first);
+      }
+      while (queue.size() > kMostWaiting) queue.erase(std::prev(queue.end()));
+      progress_.before = before + root->cost;
+      progress_.best = best_before + best->cost;
+      progress_.priced = outcome_.statistics.priced;
+      if (options_.progress) options_.progress(progress_);
+    }
+    if (left == 0) outcome_.statistics.complete = false;
+    progress_.before = before + root->cost;
+    progress_.best = best_before + best->cost;
+    return best == root ? nullptr : best;
+  }
+
+  rewrite::AttrHabitTable habits_;
+  const ir::OpTable& table_;
+  Rules rules_;
+  const Cost& price_;
+  const Cost& estimate_;
+  const Options& options_;
+  ThreadPool pool_;
+  const Clock::time_point start_ = Clock::now();
+  std::map<std::string, Found> known_;
+  Progress progress_;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+Expected<Outcome> optimise(const ir::Graph& graph, const ir::OpTable& table,
+                           const std::vector<const rewrite::Rule*>& rules, const Cost& price, const Cost& estimate,
+                           const Options& options) {
+  return Search(table, rules, price, estimate, options).run(graph);
+}
+
+Expected<ir::Graph> replay(const ir::Graph& graph, const ir::OpTable& table,
+                           const std::vector<const rewrite::Rule*>& rules,
+                           const std::vector<Application>& applications, const Look& look) {
+  rewrite::AttrHabitTable habits(table);
+  const rewrite::Matcher matcher(rules, habits);
+  rewrite::EditGraph now(graph, table, habits);
+  for (size_t i = 0; i < applications.size(); ++i) {
+    const Application& a = applications[i];
+    std::optional<rewrite::Match> match;
+    if (!a.nodes.empty() && a.nodes[0] < now.slots() && now.alive(a.nodes[0]))
+      for (rewrite::Match& m : matcher.around(now, std::span(a.nodes.data(), 1)))
+        if (!match && m.nodes == a.nodes && m.inputs == a.inputs && matcher.rule(m.rule).name == a.rule)
+          match = std::move(m);
+    if (!match)
+      return Diagnostic("E-trace", fmt::format("application {} of the trace, of rule {}, does not fit the model; a trace "
+                                               "belongs to one model, and to the rules and passes it was written with",
+                                               i + 1, isomer::quoted(a.rule)));
+    if (look) ISOMER_CHECK_OK(look(matcher.rule(match->rule), *match));
+    ISOMER_CHECK_OK(rewrite::apply(now, matcher.rule(match->rule), *match));
+  }
+  return now.graph();
+}
+
+}  // namespace isomer::search

@@ -1,0 +1,91 @@
+// Search: a graph that costs less, found by proved rewrites under any cost. Relaxed substitutions as MetaFlow and TASO
+// published them: a queue of graphs by cost, where a step may cost now and pay later, on regions of the graph that share
+// matches. Equal regions are searched once.
+//
+// Invariants: the result costs no more than the input. The same graph, rules, costs and numbers of steps give the same
+// result with any number of threads; a limit in seconds may end the search earlier, with the best so far.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "rewrite/matcher.h"
+
+namespace isomer::search {
+
+// Seconds, or any number where less is better. A diagnostic means that the graph has no cost: it is left alone.
+using Cost = std::function<Expected<double>(const ir::Graph&)>;
+
+enum class Strategy : uint8_t {
+  Greedy,   // the best child of each graph, as long as it is better
+  Relaxed,  // all graphs within alpha of the best, the cheapest first
+};
+
+struct Progress {
+  size_t region = 0, regions = 0;
+  size_t priced = 0;            // graphs
+  double before = 0, best = 0;  // of the regions looked at so far
+};
+
+struct Options {
+  Strategy strategy = Strategy::Relaxed;
+  double alpha = 1.05;
+  double doubt = 1.5;       // a graph whose estimate is so many times its parent's is not priced
+  size_t width = 12;        // children of one graph that are priced: those with the best estimates
+  int64_t steps = 4000;     // graphs that are priced, in all
+  int64_t region_steps = 250;  // and in one region
+  double seconds = std::numeric_limits<double>::infinity();
+  size_t region_nodes = 300;
+  int rounds = 3;           // regions are found anew where rewrites were made
+  int threads = 1;          // that price at the same time
+  const std::atomic<bool>* stop = nullptr;  // ends the search with the best so far
+  std::function<void(const Progress&)> progress = nullptr;
+};
+
+// One application of a rule, by the numbers that EditGraph gives the nodes when the rewrites before it are made in order.
+struct Application {
+  std::string rule;
+  std::vector<uint32_t> nodes;      // per call of the pattern
+  std::vector<ir::Value> inputs;    // per input of the rule
+  std::vector<std::string> names;   // of the results of `nodes`, "" where a rewrite made them
+};
+
+// What the search did at once: a rule at one place or at several, and what tidies up behind it. Costs are of the region.
+struct Step {
+  std::vector<Application> applications;
+  double before = 0, after = 0;
+  bool repeated = false;  // found in an equal region
+};
+
+struct Statistics {
+  size_t regions = 0, repeated = 0;  // searched, and not searched since an equal one was
+  size_t priced = 0, expanded = 0, duplicates = 0, estimated = 0, refused = 0;
+  bool complete = true;  // no limit was reached
+  double seconds = 0;
+};
+
+struct Outcome {
+  ir::Graph graph;
+  std::vector<Step> steps;
+  Statistics statistics;
+};
+
+// `estimate` ranks graphs before they are priced and may be empty. Both must be safe to call from several threads.
+Expected<Outcome> optimise(const ir::Graph& graph, const ir::OpTable& table,
+                           const std::vector<const rewrite::Rule*>& rules, const Cost& price, const Cost& estimate,
+                           const Options& options);
+
+// Called with each application before it is made; a diagnostic ends the replay.
+using Look = std::function<Expected<void>(const rewrite::Rule& rule, const rewrite::Match& match)>;
+
+// The applications again, without searching. E-trace when one does not fit.
+Expected<ir::Graph> replay(const ir::Graph& graph, const ir::OpTable& table,
+                           const std::vector<const rewrite::Rule*>& rules,
+                           const std::vector<Application>& applications, const Look& look = nullptr);
+
+}  // namespace isomer::search

@@ -1,0 +1,72 @@
+// State: a graph in a search, with the matches of its region kept up to date from edit to edit. Copies share nodes and
+// matches. `children` are the graphs that one step leads to.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rewrite/apply.h"
+#include "search/region.h"
+#include "search/role.h"
+#include "search/search.h"
+
+namespace isomer::search {
+
+// The rules of a search, each with its role.
+class Rules {
+ public:
+  Rules(const std::vector<const rewrite::Rule*>& rules, const ir::OpTable& table, rewrite::AttrHabitTable& habits);
+  const rewrite::Matcher& matcher() const { return matcher_; }
+  Role role(uint32_t rule) const { return roles_[rule]; }
+  std::optional<uint32_t> find(std::string_view name) const;
+
+ private:
+  rewrite::Matcher matcher_;
+  std::vector<Role> roles_;
+};
+
+// An application and the nodes it made, constants apart, in the order they were made.
+struct Made {
+  Application application;
+  std::vector<uint32_t> added;
+};
+
+class State {
+ public:
+  State(const Rules& rules, rewrite::EditGraph graph, Region region);
+
+  const rewrite::EditGraph& graph() const { return graph_; }
+  const Region& region() const { return region_; }
+  const std::vector<Made>& made() const { return made_; }  // since forget()
+  void forget() { made_.clear(); }
+  size_t live_nodes() const;  // of the region
+
+  // All graphs that one step leads to: a rule at one place, at all places that share nodes, or everywhere.
+  std::vector<State> children() const;
+  // Applies a match, and then what tidies up where it changed something. False when the match does not hold any more.
+  bool advance(const rewrite::Match& match);
+  // The same application in this graph, without tidying.
+  bool repeat(uint32_t rule, const std::vector<uint32_t>& nodes, const std::vector<ir::Value>* inputs);
+
+ private:
+  using Matches = std::vector<std::shared_ptr<const rewrite::Match>>;
+  struct Group {
+    std::set<uint32_t> nodes;
+    Matches matches;
+  };
+  bool apply(const rewrite::Match& match, std::set<uint32_t>& touched);
+  void refresh(const rewrite::Edit& edit);
+  std::vector<Group> groups(uint32_t rule) const;
+  // The rule applied at the groups' nodes as often as it fits, and at what it made of a group of several matches.
+  bool close(uint32_t rule, const std::vector<Group>& groups);
+
+  const Rules* rules_;
+  rewrite::EditGraph graph_;
+  Region region_;
+  Matches matches_;
+  std::vector<Made> made_;
+};
+
+}  // namespace isomer::search

@@ -1,0 +1,199 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <csignal>
+
+#include "driver/model.h"
+#include "driver/trace_file.h"
+#include "isomer/command.h"
+#include "isomer/model_options.h"
+#include "isomer/optimize_options.h"
+#include "isomer/units.h"
+
+namespace isomer::tool {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  OptimizeChoices choices;
+  std::string out, trace, replay, rules;
+  std::vector<std::string> inputs;
+  uint64_t seed = 1;
+};
+
+std::string time(double seconds) { return seconds > 0 ? fmt::format("{:.3f} ms", seconds * 1e3) : "-"; }
+
+std::string table(const driver::Figures& b, const driver::Figures& a) {
+  const auto size = [](uint64_t n) { return bytes(static_cast<int64_t>(n)); };
+  std::string out = fmt::format("{:<22}{:>14}{:>14}\n", "", "before", "after");
+  const auto line = [&](const char* what, const std::string& x, const std::string& y, const std::string& more = "") {
+    out += fmt::format("{:<22}{:>14}{:>14}{}\n", what, x, y, more);
+  };
+  line("operators", std::to_string(b.operators), std::to_string(a.operators));
+  line("kernels", std::to_string(b.kernels), std::to_string(a.kernels));
+  line("parameters", count(b.parameters), count(a.parameters));
+  line("weights", size(b.weight_bytes), size(a.weight_bytes));
+  line("memory of a run", size(b.arena_bytes), size(a.arena_bytes));
+  line("time by the model", time(b.estimated), time(a.estimated));
+  line("time by its kernels", time(b.priced), time(a.priced));
+  line("time measured", time(b.measured), time(a.measured),
+       a.measured > 0 ? fmt::format("   {:.2f} times as fast", b.measured / a.measured) : "");
+  return out;
+}
+
+std::string nodes_of(const search::Step& s) {
+  std::vector<std::string> names;
+  for (const search::Application& a : s.applications)
+    for (const std::string& n : a.names)
+      if (!n.empty() && std::find(names.begin(), names.end(), n) == names.end()) names.push_back(n);
+  return printable(fmt::format("{}", fmt::join(names, ", ")), 60);
+}
+
+// "merge-convs 2x, split-of-split": rules in the order they were first applied.
+std::string rules_of(const search::Step& s) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (const search::Application& a : s.applications) {
+    auto it = std::find_if(counts.begin(), counts.end(), [&](const auto& c) { return c.first == a.rule; });
+    if (it == counts.end()) it = counts.insert(counts.end(), {a.rule, 0});
+    ++it->second;
+  }
+  std::string out;
+  for (const auto& [rule, n] : counts)
+    out += (out.empty() ? "" : ", ") + rule + (n > 1 ? fmt::format(" {}x", n) : "");
+  return out;
+}
+
+std::string rewrites(const driver::Optimized& r) {
+  std::string out;
+  for (const search::Step& s : r.steps) {
+    out += fmt::format("{} -> {}{}  {}\n", time(s.before), time(s.after), s.repeated ? " (as above)" : "", rules_of(s));
+    out += fmt::format("    at {}\n", nodes_of(s));
+  }
+  for (const auto& [name, use] : r.rules) out += fmt::format("rule {:<40} {}, proof: {}\n", name, use.numeric, use.proof);
+  return out;
+}
+
+std::string culprit_text(const driver::Culprit& c) {
+  if (c.application == 0)
+    return fmt::format("the model as the passes leave it differs from the original by {:.2g} of the largest magnitude; no "
+                       "rewrite is to blame",
+                       c.error);
+  return fmt::format("application {} is wrong: rule {} at {}{}", c.application, isomer::quoted(c.rule),
+                     printable(fmt::format("{}", fmt::join(c.nodes, ", ")), 80),
+                     c.by_field ? ", shown at the model's attributes over a prime field"
+                                : fmt::format(", after which outputs are off by {:.2g} of the largest magnitude", c.error));
+}
+
+Answer refused(const driver::Optimized& r) {
+  Answer a;
+  a.exit_code = 1;
+  a.text = "nothing is written: " + culprit_text(*r.culprit) + "\n";
+  a.json = {{"written", false},
+            {"culprit",
+             {{"application", r.culprit->application},
+              {"rule", r.culprit->rule},
+              {"nodes", r.culprit->nodes},
+              {"error", r.culprit->error},
+              {"by_field", r.culprit->by_field}}}};
+  return a;
+}
+
+nlohmann::ordered_json data(const driver::Figures& f) {
+  return {{"operators", f.operators},      {"kernels", f.kernels},         {"parameters", f.parameters},
+          {"weight_bytes", f.weight_bytes}, {"arena_bytes", f.arena_bytes}, {"estimated_seconds", f.estimated},
+          {"priced_seconds", f.priced},     {"measured_seconds", f.measured}};
+}
+
+nlohmann::ordered_json data(const driver::Optimized& r, const std::string& source) {
+  nlohmann::ordered_json j{{"model", source}, {"changed", r.changed}, {"why_not", r.why_not},
+                           {"before", data(r.before)}, {"after", data(r.after)},
+                           {"assumed_sizes", r.assumed}};
+  const search::Statistics& s = r.statistics;
+  j["search"] = {{"seconds", s.seconds},   {"complete", s.complete},     {"regions", s.regions},
+                 {"repeated", s.repeated}, {"priced", s.priced},         {"expanded", s.expanded},
+                 {"duplicates", s.duplicates}, {"estimated", s.estimated}, {"refused", s.refused}};
+  j["tested_over_field"] = r.tested;
+  j["untested"] = r.untested;
+  j["accuracy"] = nlohmann::json::array();
+  for (const driver::OutputError& e : r.errors)
+    j["accuracy"].push_back({{"output", e.name}, {"exact", e.exact}, {"error_of_largest", e.of_largest}});
+  j["rewrites"] = nlohmann::json::array();
+  for (const search::Step& step : r.steps) {
+    nlohmann::ordered_json applied = nlohmann::json::array();
+    for (const search::Application& a : step.applications)
+      applied.push_back({{"rule", a.rule}, {"nodes", a.names}, {"proof", r.rules.at(a.rule).proof}});
+    j["rewrites"].push_back(
+        {{"before", step.before}, {"after", step.after}, {"repeated", step.repeated}, {"applications", applied}});
+  }
+  return j;
+}
+
+std::string text(const driver::Optimized& r, const std::string& source) {
+  std::string out = fmt::format("model        {}\n", printable(source));
+  for (const auto& [name, size] : r.assumed)
+    out += fmt::format("open size    {} stays open; it was priced and checked as {} (--dim {}=N fixes it)\n", name, size, name);
+  const search::Statistics& s = r.statistics;
+  if (s.priced > 0)
+    out += fmt::format("search       {:.1f} s, {} graphs priced, {} estimated, {} regions and {} equal ones{}\n", s.seconds,
+                       s.priced, s.estimated, s.regions, s.repeated, s.complete ? "" : "; stopped by its budget");
+  out += table(r.before, r.after);
+  if (!r.changed) out += fmt::format("unchanged    {}\n", r.why_not);
+  out += rewrites(r);
+  if (r.tested + r.untested > 0)
+    out += fmt::format("rewrites     {} tested over a prime field, {} have no arithmetic there\n", r.tested, r.untested);
+  out += fmt::format("accuracy     largest error {:.2g} of the largest magnitude, against the original in double\n",
+                     driver::worst(r.errors));
+  return out;
+}
+
+Expected<Answer> run(const Options& o) {
+  ISOMER_TRY(const driver::Model model, load(o.model));
+  ISOMER_TRY(driver::OptimizeOptions options, optimize_options(o.choices));
+  options.rules = o.rules;
+  options.inputs.seed = o.seed;
+  for (const std::string& input : o.inputs) {
+    ISOMER_TRY(auto item, driver::parse_input(input));
+    options.inputs.files[item.first] = std::move(item.second);
+  }
+  driver::Trace given;
+  if (!o.replay.empty()) {
+    ISOMER_TRY(given, driver::load_trace(o.replay));
+    options.replay = &given.steps;
+  }
+  ISOMER_TRY(const driver::Optimized result, optimize_with_progress(model.graph, options, model.source));
+  print_warnings(result.warnings);
+  if (result.culprit) return refused(result);
+  Answer a;
+  a.text = text(result, model.source);
+  a.json = data(result, model.source);
+  a.json["seed"] = o.seed;
+  if (!o.out.empty()) {
+    ISOMER_CHECK_OK(driver::save_model(result.graph, o.out));
+    a.text += fmt::format("wrote {}\n", printable(o.out));
+    a.json["out"] = o.out;
+  }
+  if (!o.trace.empty()) {
+    ISOMER_CHECK_OK(driver::save_trace(driver::trace_of(model.source, result), o.trace));
+    a.text += fmt::format("wrote {}\n", printable(o.trace));
+    a.json["trace"] = o.trace;
+  }
+  return a;
+}
+
+}  // namespace
+
+Action declare_optimize(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  declare_model(app, o->model);
+  app.add_option("-o,--out", o->out, "Write the optimised model (.onnx or .iso)");
+  declare_optimize_options(app, o->choices);
+  app.add_option("--rules", o->rules, "A .rules file or a folder of them in place of the library");
+  app.add_option("--input", o->inputs, "Value of an input for the check: NAME=FILE (.npy, .npz, .pb or raw .bin; repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--seed", o->seed, "Seed of the check's random inputs")->capture_default_str();
+  app.add_option("--trace", o->trace, "Write every step as JSON");
+  app.add_option("--replay", o->replay, "Make the steps of this trace in place of a search");
+  return [o] { return run(*o); };
+}
+
+}  // namespace isomer::tool
