@@ -230,9 +230,10 @@ class Optimization {
     if (!out_.changed) {
       out_.why_not = all.size() == 1
                          ? "no rewrite makes the model faster"
-                         : fmt::format("the rewrites that were found make the model slower when it is run ({:.3f} ms to "
-                                       "{:.3f} ms)",
-                                       1e3 * all.front().fastest, 1e3 * best.fastest);
+                         : fmt::format(
+                               "the rewrites that were found make the model slower when it is run ({:.3f} ms to "
+                               "{:.3f} ms)",
+                               1e3 * all.front().fastest, 1e3 * best.fastest);
       out_.steps.clear();
     }
     Candidate& taken = out_.changed ? best : all.front();
@@ -247,8 +248,8 @@ class Optimization {
     out_.errors = output_errors(sized, outputs, expected);
     if (!(worst(out_.errors) > options_.tolerance)) return {};
     ISOMER_TRY(const ir::Graph start, with_sizes(out_.start, out_.assumed));
-    ISOMER_TRY(out_.culprit, find_culprit(start, rules_, applications(out_.steps), inputs, expected,
-                                          options_.tolerance, options_.threads));
+    ISOMER_TRY(out_.culprit, find_culprit(start, rules_, applications(out_.steps), inputs, expected, options_.tolerance,
+                                          options_.threads));
     if (!out_.culprit) out_.culprit = Culprit{0, "", {}, worst(out_.errors), false};
     return {};
   }
@@ -270,7 +271,8 @@ Expected<Optimized> optimize(const ir::Graph& graph, const OptimizeOptions& opti
 #else
 
 Expected<Optimized> optimize(const ir::Graph&, const OptimizeOptions&) {
-  return Diagnostic("E-no-compiler", "this build of isomer has no code generator, by whose kernels rewrites are judged");
+  return Diagnostic("E-no-compiler",
+                    "this build of isomer has no code generator, by whose kernels rewrites are judged");
 }
 
 #endif

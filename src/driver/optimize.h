@@ -21,16 +21,16 @@ namespace isomer::driver {
 
 struct OptimizeOptions {
   search::Options search;
-  std::string rules;                                 // a file or folder; "": the library
-  rewrite::Trust trust = rewrite::Trust::Proved;     // AsWritten: for tests of the checks, which must not rely on proofs
-  bool test_rewrites = true;                         // over the field; off: only for tests of the bisection
-  int threads = 0;                                   // of a run
-  bool measure = true;                               // kernels are timed; off: the analytic model alone
-  std::string store;                                 // of kernel times; "": the standard place
-  std::map<std::string, int64_t> assumed;            // sizes that stay open in the model, for pricing and checking
-  InputOptions inputs;                               // of the check; random ones with this seed come on top
-  double tolerance = 1e-4;                           // of an output's largest magnitude
-  double timing_seconds = 2;                         // of the comparison of the result with the input
+  std::string rules;                              // a file or folder; "": the library
+  rewrite::Trust trust = rewrite::Trust::Proved;  // AsWritten: for tests of the checks, which must not rely on proofs
+  bool test_rewrites = true;                      // over the field; off: only for tests of the bisection
+  int threads = 0;                                // of a run
+  bool measure = true;                            // kernels are timed; off: the analytic model alone
+  std::string store;                              // of kernel times; "": the standard place
+  std::map<std::string, int64_t> assumed;         // sizes that stay open in the model, for pricing and checking
+  InputOptions inputs;                            // of the check; random ones with this seed come on top
+  double tolerance = 1e-4;                        // of an output's largest magnitude
+  double timing_seconds = 2;                      // of the comparison of the result with the input
   const std::vector<search::Step>* replay = nullptr;  // these steps in place of a search
 };
 

@@ -23,7 +23,8 @@ Json written(const search::Application& a) {
 // The library throws where a file has another shape than asked for; nothing of that leaves this function.
 Expected<Trace> read(const std::string& text) {
   const Json j = Json::parse(text, nullptr, false);
-  if (j.is_discarded() || !j.is_object() || j.value("format", Json()) != kFormat || j.value("version", Json()) != kVersion)
+  if (j.is_discarded() || !j.is_object() || j.value("format", Json()) != kFormat ||
+      j.value("version", Json()) != kVersion)
     return Diagnostic("E-trace", "");
   Trace t;
   try {
@@ -36,7 +37,9 @@ Expected<Trace> read(const std::string& text) {
       step.after = s.at("after").get<double>();
       step.repeated = s.at("repeated").get<bool>();
       for (const Json& a : s.at("applications")) {
-        search::Application made{a.at("rule").get<std::string>(), a.at("nodes").get<std::vector<uint32_t>>(), {},
+        search::Application made{a.at("rule").get<std::string>(),
+                                 a.at("nodes").get<std::vector<uint32_t>>(),
+                                 {},
                                  a.at("names").get<std::vector<std::string>>()};
         for (const Json& v : a.at("inputs")) made.inputs.push_back({v.at(0).get<uint32_t>(), v.at(1).get<uint32_t>()});
         step.applications.push_back(std::move(made));
@@ -63,8 +66,8 @@ Expected<void> save_trace(const Trace& trace, const std::string& path) {
     steps.push_back(
         {{"before", s.before}, {"after", s.after}, {"repeated", s.repeated}, {"applications", applications}});
   }
-  const Json j = {{"format", kFormat},       {"version", kVersion},   {"model", trace.model},
-                  {"start", trace.start},    {"result", trace.result}, {"steps", steps}};
+  const Json j = {{"format", kFormat},    {"version", kVersion},    {"model", trace.model},
+                  {"start", trace.start}, {"result", trace.result}, {"steps", steps}};
   std::ofstream out(path, std::ios::binary);
   out << j.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
   out.close();

@@ -10,7 +10,7 @@
 namespace isomer::driver {
 
 struct Trace {
-  std::string model;         // as the user named it
+  std::string model;          // as the user named it
   std::string start, result;  // content hashes of the graph before the first step, and of what was written
   std::vector<search::Step> steps;
 };

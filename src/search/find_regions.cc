@@ -30,7 +30,7 @@ class Sets {
 };
 
 struct Cluster {
-  std::vector<uint32_t> nodes;                   // in the order of the model
+  std::vector<uint32_t> nodes;  // in the order of the model
   std::vector<const rewrite::Match*> matches;
 };
 

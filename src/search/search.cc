@@ -290,8 +290,8 @@ Expected<Outcome> optimise(const ir::Graph& graph, const ir::OpTable& table,
 }
 
 Expected<ir::Graph> replay(const ir::Graph& graph, const ir::OpTable& table,
-                           const std::vector<const rewrite::Rule*>& rules,
-                           const std::vector<Application>& applications, const Look& look) {
+                           const std::vector<const rewrite::Rule*>& rules, const std::vector<Application>& applications,
+                           const Look& look) {
   rewrite::AttrHabitTable habits(table);
   const rewrite::Matcher matcher(rules, habits);
   rewrite::EditGraph now(graph, table, habits);
@@ -303,9 +303,10 @@ Expected<ir::Graph> replay(const ir::Graph& graph, const ir::OpTable& table,
         if (!match && m.nodes == a.nodes && m.inputs == a.inputs && matcher.rule(m.rule).name == a.rule)
           match = std::move(m);
     if (!match)
-      return Diagnostic("E-trace", fmt::format("application {} of the trace, of rule {}, does not fit the model; a trace "
-                                               "belongs to one model, and to the rules and passes it was written with",
-                                               i + 1, isomer::quoted(a.rule)));
+      return Diagnostic("E-trace",
+                        fmt::format("application {} of the trace, of rule {}, does not fit the model; a trace "
+                                    "belongs to one model, and to the rules and passes it was written with",
+                                    i + 1, isomer::quoted(a.rule)));
     if (look) ISOMER_CHECK_OK(look(matcher.rule(match->rule), *match));
     ISOMER_CHECK_OK(rewrite::apply(now, matcher.rule(match->rule), *match));
   }

@@ -35,14 +35,14 @@ struct Progress {
 struct Options {
   Strategy strategy = Strategy::Relaxed;
   double alpha = 1.05;
-  double doubt = 1.5;       // a graph whose estimate is so many times its parent's is not priced
-  size_t width = 12;        // children of one graph that are priced: those with the best estimates
-  int64_t steps = 4000;     // graphs that are priced, in all
+  double doubt = 1.5;          // a graph whose estimate is so many times its parent's is not priced
+  size_t width = 12;           // children of one graph that are priced: those with the best estimates
+  int64_t steps = 4000;        // graphs that are priced, in all
   int64_t region_steps = 250;  // and in one region
   double seconds = std::numeric_limits<double>::infinity();
   size_t region_nodes = 300;
-  int rounds = 3;           // regions are found anew where rewrites were made
-  int threads = 1;          // that price at the same time
+  int rounds = 3;                           // regions are found anew where rewrites were made
+  int threads = 1;                          // that price at the same time
   const std::atomic<bool>* stop = nullptr;  // ends the search with the best so far
   std::function<void(const Progress&)> progress = nullptr;
 };
@@ -50,9 +50,9 @@ struct Options {
 // One application of a rule, by the numbers that EditGraph gives the nodes when the rewrites before it are made in order.
 struct Application {
   std::string rule;
-  std::vector<uint32_t> nodes;      // per call of the pattern
-  std::vector<ir::Value> inputs;    // per input of the rule
-  std::vector<std::string> names;   // of the results of `nodes`, "" where a rewrite made them
+  std::vector<uint32_t> nodes;     // per call of the pattern
+  std::vector<ir::Value> inputs;   // per input of the rule
+  std::vector<std::string> names;  // of the results of `nodes`, "" where a rewrite made them
 };
 
 // What the search did at once: a rule at one place or at several, and what tidies up behind it. Costs are of the region.
@@ -85,7 +85,7 @@ using Look = std::function<Expected<void>(const rewrite::Rule& rule, const rewri
 
 // The applications again, without searching. E-trace when one does not fit.
 Expected<ir::Graph> replay(const ir::Graph& graph, const ir::OpTable& table,
-                           const std::vector<const rewrite::Rule*>& rules,
-                           const std::vector<Application>& applications, const Look& look = nullptr);
+                           const std::vector<const rewrite::Rule*>& rules, const std::vector<Application>& applications,
+                           const Look& look = nullptr);
 
 }  // namespace isomer::search

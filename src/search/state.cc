@@ -39,9 +39,8 @@ State::State(const Rules& rules, rewrite::EditGraph graph, Region region)
 
 size_t State::live_nodes() const {
   const std::vector<uint32_t> nodes = region_.nodes();
-  return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [&](uint32_t n) {
-    return graph_.alive(n) && !graph_.constant({n, 0});
-  }));
+  return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(),
+                                           [&](uint32_t n) { return graph_.alive(n) && !graph_.constant({n, 0}); }));
 }
 
 void State::refresh(const rewrite::Edit& edit) {

@@ -58,8 +58,7 @@ std::string rules_of(const search::Step& s) {
     ++it->second;
   }
   std::string out;
-  for (const auto& [rule, n] : counts)
-    out += (out.empty() ? "" : ", ") + rule + (n > 1 ? fmt::format(" {}x", n) : "");
+  for (const auto& [rule, n] : counts) out += (out.empty() ? "" : ", ") + rule + (n > 1 ? fmt::format(" {}x", n) : "");
   return out;
 }
 
@@ -69,19 +68,22 @@ std::string rewrites(const driver::Optimized& r) {
     out += fmt::format("{} -> {}{}  {}\n", time(s.before), time(s.after), s.repeated ? " (as above)" : "", rules_of(s));
     out += fmt::format("    at {}\n", nodes_of(s));
   }
-  for (const auto& [name, use] : r.rules) out += fmt::format("rule {:<40} {}, proof: {}\n", name, use.numeric, use.proof);
+  for (const auto& [name, use] : r.rules)
+    out += fmt::format("rule {:<40} {}, proof: {}\n", name, use.numeric, use.proof);
   return out;
 }
 
 std::string culprit_text(const driver::Culprit& c) {
   if (c.application == 0)
-    return fmt::format("the model as the passes leave it differs from the original by {:.2g} of the largest magnitude; no "
-                       "rewrite is to blame",
-                       c.error);
+    return fmt::format(
+        "the model as the passes leave it differs from the original by {:.2g} of the largest magnitude; no "
+        "rewrite is to blame",
+        c.error);
   return fmt::format("application {} is wrong: rule {} at {}{}", c.application, isomer::quoted(c.rule),
                      printable(fmt::format("{}", fmt::join(c.nodes, ", ")), 80),
-                     c.by_field ? ", shown at the model's attributes over a prime field"
-                                : fmt::format(", after which outputs are off by {:.2g} of the largest magnitude", c.error));
+                     c.by_field
+                         ? ", shown at the model's attributes over a prime field"
+                         : fmt::format(", after which outputs are off by {:.2g} of the largest magnitude", c.error));
 }
 
 Answer refused(const driver::Optimized& r) {
@@ -99,18 +101,17 @@ Answer refused(const driver::Optimized& r) {
 }
 
 nlohmann::ordered_json data(const driver::Figures& f) {
-  return {{"operators", f.operators},      {"kernels", f.kernels},         {"parameters", f.parameters},
-          {"weight_bytes", f.weight_bytes}, {"arena_bytes", f.arena_bytes}, {"estimated_seconds", f.estimated},
+  return {{"operators", f.operators},       {"kernels", f.kernels},          {"parameters", f.parameters},
+          {"weight_bytes", f.weight_bytes}, {"arena_bytes", f.arena_bytes},  {"estimated_seconds", f.estimated},
           {"priced_seconds", f.priced},     {"measured_seconds", f.measured}};
 }
 
 nlohmann::ordered_json data(const driver::Optimized& r, const std::string& source) {
-  nlohmann::ordered_json j{{"model", source}, {"changed", r.changed}, {"why_not", r.why_not},
-                           {"before", data(r.before)}, {"after", data(r.after)},
-                           {"assumed_sizes", r.assumed}};
+  nlohmann::ordered_json j{{"model", source},          {"changed", r.changed},   {"why_not", r.why_not},
+                           {"before", data(r.before)}, {"after", data(r.after)}, {"assumed_sizes", r.assumed}};
   const search::Statistics& s = r.statistics;
-  j["search"] = {{"seconds", s.seconds},   {"complete", s.complete},     {"regions", s.regions},
-                 {"repeated", s.repeated}, {"priced", s.priced},         {"expanded", s.expanded},
+  j["search"] = {{"seconds", s.seconds},       {"complete", s.complete},   {"regions", s.regions},
+                 {"repeated", s.repeated},     {"priced", s.priced},       {"expanded", s.expanded},
                  {"duplicates", s.duplicates}, {"estimated", s.estimated}, {"refused", s.refused}};
   j["tested_over_field"] = r.tested;
   j["untested"] = r.untested;
@@ -131,16 +132,19 @@ nlohmann::ordered_json data(const driver::Optimized& r, const std::string& sourc
 std::string text(const driver::Optimized& r, const std::string& source) {
   std::string out = fmt::format("model        {}\n", printable(source));
   for (const auto& [name, size] : r.assumed)
-    out += fmt::format("open size    {} stays open; it was priced and checked as {} (--dim {}=N fixes it)\n", name, size, name);
+    out += fmt::format("open size    {} stays open; it was priced and checked as {} (--dim {}=N fixes it)\n", name,
+                       size, name);
   const search::Statistics& s = r.statistics;
   if (s.priced > 0)
-    out += fmt::format("search       {:.1f} s, {} graphs priced, {} estimated, {} regions and {} equal ones{}\n", s.seconds,
-                       s.priced, s.estimated, s.regions, s.repeated, s.complete ? "" : "; stopped by its budget");
+    out += fmt::format("search       {:.1f} s, {} graphs priced, {} estimated, {} regions and {} equal ones{}\n",
+                       s.seconds, s.priced, s.estimated, s.regions, s.repeated,
+                       s.complete ? "" : "; stopped by its budget");
   out += table(r.before, r.after);
   if (!r.changed) out += fmt::format("unchanged    {}\n", r.why_not);
   out += rewrites(r);
   if (r.tested + r.untested > 0)
-    out += fmt::format("rewrites     {} tested over a prime field, {} have no arithmetic there\n", r.tested, r.untested);
+    out +=
+        fmt::format("rewrites     {} tested over a prime field, {} have no arithmetic there\n", r.tested, r.untested);
   out += fmt::format("accuracy     largest error {:.2g} of the largest magnitude, against the original in double\n",
                      driver::worst(r.errors));
   return out;
@@ -188,7 +192,8 @@ Action declare_optimize(CLI::App& app) {
   app.add_option("-o,--out", o->out, "Write the optimised model (.onnx or .iso)");
   declare_optimize_options(app, o->choices);
   app.add_option("--rules", o->rules, "A .rules file or a folder of them in place of the library");
-  app.add_option("--input", o->inputs, "Value of an input for the check: NAME=FILE (.npy, .npz, .pb or raw .bin; repeatable)")
+  app.add_option("--input", o->inputs,
+                 "Value of an input for the check: NAME=FILE (.npy, .npz, .pb or raw .bin; repeatable)")
       ->allow_extra_args(false);
   app.add_option("--seed", o->seed, "Seed of the check's random inputs")->capture_default_str();
   app.add_option("--trace", o->trace, "Write every step as JSON");

@@ -44,15 +44,18 @@ Expected<double> parse_budget(const std::string& text) {
     if (unit == "m") return value * 60;
     if (unit == "h") return value * 3600;
   }
-  return Diagnostic("E-usage", fmt::format("expected a budget such as 60s, 500ms or 2m, found {}", isomer::quoted(text)));
+  return Diagnostic("E-usage",
+                    fmt::format("expected a budget such as 60s, 500ms or 2m, found {}", isomer::quoted(text)));
 }
 
 void declare_optimize_options(CLI::App& app, OptimizeChoices& c) {
-  app.add_option("--budget", c.budget, "Time for the search: 60s, 500ms, 2m; 0 searches nothing")->capture_default_str();
+  app.add_option("--budget", c.budget, "Time for the search: 60s, 500ms, 2m; 0 searches nothing")
+      ->capture_default_str();
   app.add_option("--steps", c.steps, "Most graphs that are priced: a budget that gives the same result every time")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--strategy", c.strategy, "greedy: only steps that pay at once; relaxed: steps that cost within alpha too")
+  app.add_option("--strategy", c.strategy,
+                 "greedy: only steps that pay at once; relaxed: steps that cost within alpha too")
       ->check(CLI::IsMember({"greedy", "relaxed"}))
       ->capture_default_str();
   app.add_option("--alpha", c.alpha, "relaxed: graphs up to so many times the best one's cost are followed")
@@ -82,9 +85,9 @@ Expected<driver::Optimized> optimize_with_progress(const ir::Graph& graph, drive
   const Interrupts interrupts;
   options.search.stop = &interrupted;
   options.search.progress = [&](const search::Progress& p) {
-    progress.note(p.before > 0 ? fmt::format("{} graphs priced, best {:.3f} of {:.3f} ms", p.priced, p.best * 1e3,
-                                             p.before * 1e3)
-                               : "");
+    progress.note(
+        p.before > 0 ? fmt::format("{} graphs priced, best {:.3f} of {:.3f} ms", p.priced, p.best * 1e3, p.before * 1e3)
+                     : "");
     progress.show(p.region, p.regions);
   };
   return driver::optimize(graph, options);
