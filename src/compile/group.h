@@ -22,6 +22,10 @@ struct Group {
 // marks the stages that have nothing left to do.
 void host_parts(StageGraph& graph);
 
+// Products with the same weights and few rows each that do not need each other become one: the rows lie one below the
+// other (the steps of a recurrent layer), and the weights are read once.
+void merge_products(StageGraph& graph);
+
 // Inlines element-wise stages into their readers. The results of the model stay the same.
 void inline_stages(StageGraph& graph);
 

@@ -186,6 +186,7 @@ void Lowering::place_values() {
 Expected<Lowered> Lowering::run(const ir::Graph& source) {
   give_outputs_their_own_stages(g_);
   if (options_.fuse) {
+    merge_products(g_);
     host_parts(g_);
     inline_stages(g_);
   }

@@ -35,8 +35,9 @@ struct ModelStage {
   int value = -1;              // what it computes
   std::vector<te::Axis> axes;  // one per dim of the value
   te::Expr body;
-  int view_of = -1;                 // a value with the same elements in the same row-major order, or -1
-  bool in_parts = false;            // all of its value is stored by what computes the values that it hosts
+  int view_of = -1;  // a value with the same elements in the same row-major order, or -1
+  // All of its value is stored already: by what computes the values that it hosts, or by what computes its host.
+  bool in_parts = false;
   std::vector<std::string> origin;  // names of the source nodes
 
   bool runs() const { return view_of < 0 && !in_parts; }  // else its value needs no computation of its own

@@ -41,7 +41,10 @@ class Chooser {
       for (size_t i = 0; i < group.stages.size(); ++i) group_of[static_cast<size_t>(group.stages[i])] = {&group, i};
     for (size_t s = 0; s < g.stages.size(); ++s) {
       if (group_of[s].first) choose(*group_of[s].first, group_of[s].second);
-      if (g.stages[s].in_parts) follow_first_part(g.stages[s]);
+      const int host = g.values[static_cast<size_t>(g.stages[s].value)].host;
+      if (g.stages[s].in_parts && host < 0) follow_first_part(g.stages[s]);
+      if (g.stages[s].in_parts && host >= 0 && g.values[static_cast<size_t>(host)].stage < static_cast<int>(s))
+        settle(static_cast<size_t>(g.stages[s].value));
     }
     for (size_t v = 0; v < g.values.size(); ++v)
       if (g.values[v].host >= 0) settle(v);
@@ -52,7 +55,6 @@ class Chooser {
   // The whole has the order in which its first part was computed; the parts then take it over.
   void follow_first_part(const ModelStage& s) {
     const auto value = static_cast<size_t>(s.value);
-    if (g_.values[value].host >= 0) return;
     const std::vector<int> parts = values_read(s.body);
     layouts_[value] = layout_of(g_.values[value].dims, layouts_[static_cast<size_t>(parts[0])].order);
   }

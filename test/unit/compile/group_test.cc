@@ -76,6 +76,41 @@ TEST(Group, ConcatenationsAreStoredByTheirParts) {
     return relu(concat(%x, %y){axis=1}), relu(concat(%y, %y){axis=1}), %y, concat(relu(%y), exp(%y)){axis=3} })");
 }
 
+size_t products(const std::string& text) {
+  auto stages = compile::stages_of(graph_of(text), ops::table());
+  EXPECT_TRUE(stages.ok());
+  compile::merge_products(*stages);
+  size_t count = 0;
+  for (const compile::ModelStage& s : stages->stages) count += compile::contraction(s, stages->values) ? 1 : 0;
+  return count;
+}
+
+TEST(Group, ProductsOfStepsWithTheSameWeightsAreOne) {
+  // Two layers: the first one's inputs are parts of one value, the second one's are computed one after another.
+  const char* layers = R"(graph @g(%x: f32[3,1,64], %v: f32[64,64], %w: f32[64,80], %c: f32[1,64]) {
+    %a, %b, %d = split(%x){axis=0, num_outputs=3}
+    %p = add(matmul(reshape(%a, [1,64]), %v), %c)
+    %q = mul(matmul(reshape(%b, [1,64]), %v), tanh(%p))
+    %r = mul(matmul(reshape(%d, [1,64]), %v), tanh(%q))
+    return add(matmul(%p, %w), matmul(%q, %w)), relu(matmul(%r, %w)) })";
+  EXPECT_EQ(products(layers), 2u);
+  expect_compiles(layers);
+  // Inputs of their own, several rows each, a reader that is a view, a product that is an output.
+  const char* inputs = R"(graph @g(%x: f32[2,64], %y: f32[2,64], %z: f32[2,64], %w: f32[64,66]) {
+    return relu(reshape(matmul(%x, %w), [4,33])), exp(matmul(%y, %w)), matmul(%z, %w) })";
+  EXPECT_EQ(products(inputs), 2u);
+  expect_compiles(inputs);
+  // Each step needs the one before.
+  const char* chain = R"(graph @g(%x: f32[1,64], %w: f32[64,64]) {
+    return tanh(matmul(tanh(matmul(tanh(matmul(%x, %w)), %w)), %w)) })";
+  EXPECT_EQ(products(chain), 3u);
+  expect_compiles(chain);
+  // The same product twice, and a part that is read at positions found in data.
+  expect_compiles(R"(graph @g(%x: f32[1,64], %y: f32[1,64], %w: f32[64,64]) {
+    %a = matmul(%x, %w)
+    return gather(%a, const i64[2] [0,5]){axis=1}, relu(matmul(%x, %w)), exp(matmul(%y, %w)) })");
+}
+
 TEST(Group, AValueThatComesBackLaterMakesNoCircle) {
   // The sum is read by the row and by a contraction whose result the row reads too.
   expect_compiles(R"(graph @g(%x: f32[5,16], %w: f32[16,16]) {
