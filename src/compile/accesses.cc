@@ -221,7 +221,9 @@ Stmt rebuild(const Stmt& s, te::Substitution& names, const std::vector<int>* buf
         o.indices = all(o.indices);
         o.buffer = number(o.buffer);
       }
-      return Stmt::tile(s->intrinsic, std::move(operands), all(s->extents));
+      std::optional<loop::TileOperand> ahead = s->ahead;
+      if (ahead) ahead = loop::TileOperand{number(ahead->buffer), all(ahead->indices), ahead->strides};
+      return Stmt::tile(s->intrinsic, std::move(operands), all(s->extents), std::move(ahead));
     }
     case StmtKind::Prefetch: return Stmt::prefetch(number(s->buffer), all(s->indices));
   }

@@ -20,9 +20,11 @@ using te::Expr;
 namespace {
 
 constexpr double kTaskFlops = 400e3;  // arithmetic that is worth a task of its own
-// Rows so many bytes apart fall into the same few sets of the first cache.
-constexpr int64_t kBadStride = 1024;
-constexpr int64_t kTasks = 16;  // enough for an even share of a few workers, and few enough to be cheap
+// Rows so many bytes apart fall into two sets of the first cache.
+constexpr int64_t kBadStride = 2048;
+constexpr int64_t kShortDepth = 512;
+constexpr int64_t kFetchRows = 5;  // fewer rows read the right side as fast as memory gives it
+constexpr int64_t kTasks = 16;     // enough for an even share of a few workers, and few enough to be cheap
 
 struct Axes {
   std::vector<LoopAxis> list;  // outermost first
@@ -102,6 +104,8 @@ class ContractionKernel {
   void left();
   void right();
   void pack_right(const Linear& at, int value);
+  bool rows_collide(int64_t bytes) const;
+  Stmt fetch_results(te::Substitution& at, int64_t columns, const Expr& height);
   void epilogue();
   Stmt tasks();
   static int add_argument(Kernel& kernel, loop::Buffer buffer, Argument argument);
@@ -190,10 +194,13 @@ void ContractionKernel::sizes() {
   const double flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
   const auto worth = static_cast<int64_t>(flops * static_cast<double>(batch_.total()) / kTaskFlops);
   const int64_t wanted = std::clamp<int64_t>(worth, 1, kTasks);
-  const int64_t in_cache = std::max<int64_t>(1, scene_.target.l2_bytes / 3 / (4 * k * tile_rows_));
-  int64_t tiles_per_block =
-      std::clamp<int64_t>(ceil_div(tiles * batch_.total(), wanted), 1, std::min<int64_t>(in_cache, tiles));
-  if (m * 2 <= n && tiles <= 2 * in_cache && tiles <= 8) tiles_per_block = tiles;  // few rows: cut the columns instead
+  const int64_t l2 = scene_.target.l2_bytes;
+  const auto in_cache = [&](int64_t bytes) { return std::clamp<int64_t>(bytes / (4 * k * tile_rows_), 1, tiles); };
+  // Every block of rows reads all columns: where those do not stay in the second cache, blocks are as large as it lets
+  // them be and tasks are cut along the columns.
+  int64_t tiles_per_block = 4 * k * n > l2 / 3 ? ceil_div(tiles, ceil_div(tiles, in_cache(l2 * 5 / 8)))
+                                               : std::min(ceil_div(tiles * batch_.total(), wanted), in_cache(l2 / 3));
+  if (m * 2 <= n && tiles <= 2 * in_cache(l2 / 3) && tiles <= 8) tiles_per_block = tiles;
   block_rows_ = tiles_per_block * tile_rows_;
   blocks_ = ceil_div(m, block_rows_);
   splits_ = std::clamp<int64_t>(ceil_div(wanted, blocks_ * batch_.total()), 1, panels_);
@@ -213,6 +220,13 @@ Address ContractionKernel::side(const Expr& read) {
   return out;
 }
 
+// Whether rows so far apart push each other out of the first cache so much that gathering them costs less: all of them lie
+// in the same sets, or half of them, and the more panels read them the more it costs.
+bool ContractionKernel::rows_collide(int64_t bytes) const {
+  if (bytes % kBadStride != 0) return false;
+  return n_.total() >= (bytes % (2 * kBadStride) == 0 ? 384 : 1024);
+}
+
 // Rows are read as they lie where they are one step apart; gathered into scratch where they are not, by the task that
 // needs them; or by a step before when several tasks need the same ones.
 void ContractionKernel::left() {
@@ -221,7 +235,7 @@ void ContractionKernel::left() {
   const bool always = c_.where->kind == te::Kind::Int && c_.where->integer != 0;
   bool direct = always && one_step(left_.at, m_) && one_step(left_.at, k_);
   if (!k_.list.empty() && step(left_.at, k_) != 1) direct = false;
-  if (step(left_.at, m_) * 4 % kBadStride == 0 && m_.total() > 4 && panels_ > 2) direct = false;
+  if (rows_collide(step(left_.at, m_) * 4) && m_.total() > 4) direct = false;
   const loop::Buffer source{"left", v.dtype, {scene_.layout(c_.a->tensor).span}, loop::Scope::Argument, false};
   const Argument argument{c_.a->tensor, std::nullopt};
   if (direct) {
@@ -415,6 +429,32 @@ Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, const 
   return loop(row, body, LoopKind::Serial, count);
 }
 
+// Where the results do not stay in the second cache and the depth is short, waiting for what the epilogue reads and writes is
+// a good part of the time: it is asked for before the products start.
+Stmt ContractionKernel::fetch_results(te::Substitution& at, int64_t columns, const Expr& height) {
+  const int64_t bytes = 4 * batch_.total() * m_.total() * n_.total();
+  if (bytes <= scene_.target.l2_bytes / 4 || k_.total() > kShortDepth) return {};
+  std::vector<std::pair<int, Expr>> places = {{out_buffer_, out_address_}};
+  const std::function<void(const Expr&)> visit = [&](const Expr& e) {
+    if (e->kind == te::Kind::Read && e->tensor != result_ && e->args.size() == 1)
+      places.emplace_back(e->tensor, e->args[0]);
+    for (const Expr& a : e->args) visit(a);
+  };
+  visit(out_body_);
+  std::vector<Stmt> parts;
+  for (const auto& [buffer, place] : places) {
+    const Expr here = te::simplify(at(place));
+    const std::vector<int> moving = te::free_vars(here);
+    if (std::find(moving.begin(), moving.end(), row_in_tile_.var) == moving.end()) continue;
+    for (int64_t c = 0; c < columns; c += 16) {
+      te::Substitution column;
+      column.var(lane_.var, Expr(c));
+      parts.push_back(Stmt::prefetch(buffer, {te::simplify(column(here))}));
+    }
+  }
+  return parts.empty() ? Stmt() : loop(row_in_tile_, Stmt::seq(std::move(parts)), LoopKind::Serial, height);
+}
+
 // All tiles of one panel of columns: clear, accumulate over the depth, store through the epilogue.
 Stmt ContractionKernel::panel(const Expr& p, int64_t columns, const Expr& first, const Expr& rows) {
   const LoopAxis tile = fresh("tile", ceil_div(block_rows_, tile_rows_));
@@ -449,8 +489,15 @@ Stmt ContractionKernel::panel(const Expr& p, int64_t columns, const Expr& first,
       {rows_ == Rows::Gathered ? gathered_ : left_.buffer, {te::simplify(left_at)}, {row_step_, 0, 1}},
       {right_.buffer, {te::simplify(right_at)}, {0, 1, right_depth}},
       {result_, {Expr(0)}, {nr_, 1, 0}}};
-  const Stmt accumulate =
-      Stmt::tile(tile_, std::move(operands), {height, Expr(columns), Expr(std::max<int64_t>(1, k_.total()))});
+  const Expr depth(std::max<int64_t>(1, k_.total()));
+  // The tiles of this panel share the work of fetching the next one.
+  std::optional<loop::TileOperand> ahead;
+  if (packed_right_ && m_.total() >= kFetchRows) {
+    const int64_t by = ceil_div(nr_, ceil_div(block_rows_, tile_rows_));
+    const Expr next = right_at + depth * Expr(nr_) + tile.expr() * depth * Expr(by);
+    ahead = loop::TileOperand{right_.buffer, {te::simplify(next)}, {0, 0, by}};
+  }
+  const Stmt accumulate = Stmt::tile(tile_, std::move(operands), {height, Expr(columns), depth}, std::move(ahead));
   // Epilogue
   te::Substitution out;
   unflatten_into(out, out_m_.list, first + start + row_in_tile_.expr());
@@ -459,7 +506,9 @@ Stmt ContractionKernel::panel(const Expr& p, int64_t columns, const Expr& first,
   const Stmt store = Stmt::store(out_buffer_, {te::simplify(out(out_address_))}, te::simplify(out(out_body_)));
   const Stmt stored = loop(row_in_tile_, loop(lane_, store, LoopKind::Vector, Expr(columns)), LoopKind::Serial, height);
   const Expr tiles = te::floor_div(rows + Expr(tile_rows_ - 1), Expr(tile_rows_));
-  return loop(tile, Stmt::seq({cleared, accumulate, stored}), LoopKind::Serial, te::simplify(tiles));
+  std::vector<Stmt> parts = {cleared, accumulate, stored};
+  if (Stmt fetched = fetch_results(out, columns, height); !fetched.empty()) parts.insert(parts.begin(), fetched);
+  return loop(tile, Stmt::seq(std::move(parts)), LoopKind::Serial, te::simplify(tiles));
 }
 
 Stmt ContractionKernel::tasks() {

@@ -139,6 +139,8 @@ class Printer {
       for (size_t a = 0; a < o.strides.size(); ++a) text += (a ? "," : "") + std::to_string(o.strides[a]);
       text += ")";
     }
+    if (s.ahead)
+      text += " ahead " + place(s.ahead->buffer, s.ahead->indices) + " by " + std::to_string(s.ahead->strides.back());
     return text;
   }
 

@@ -47,11 +47,12 @@ Stmt Stmt::store(int buffer, std::vector<te::Expr> indices, te::Expr value, std:
 }
 
 Stmt Stmt::tile(std::shared_ptr<const Intrinsic> intrinsic, std::vector<TileOperand> operands,
-                std::vector<te::Expr> extents) {
+                std::vector<te::Expr> extents, std::optional<TileOperand> ahead) {
   StmtNode n{.kind = StmtKind::Tile};
   n.intrinsic = std::move(intrinsic);
   n.operands = std::move(operands);
   n.extents = std::move(extents);
+  n.ahead = std::move(ahead);
   return Stmt(std::make_shared<const StmtNode>(std::move(n)));
 }
 

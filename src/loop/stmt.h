@@ -82,6 +82,9 @@ struct StmtNode {
   std::shared_ptr<const Intrinsic> intrinsic;
   std::vector<TileOperand> operands;
   std::vector<te::Expr> extents;
+  // What is wanted after the tile, fetched towards the caches while it runs: strides.back() elements for each step of the
+  // last axis. It means nothing, and may name places behind the buffer's end.
+  std::optional<TileOperand> ahead;
   // For: the body. If: then, and else when there is one. Seq: in order.
   std::vector<Stmt> body;
 };
@@ -95,7 +98,7 @@ class Stmt {
   static Stmt store(int buffer, std::vector<te::Expr> indices, te::Expr value,
                     std::optional<te::Combiner> combiner = std::nullopt);
   static Stmt tile(std::shared_ptr<const Intrinsic> intrinsic, std::vector<TileOperand> operands,
-                   std::vector<te::Expr> extents);
+                   std::vector<te::Expr> extents, std::optional<TileOperand> ahead = std::nullopt);
   static Stmt prefetch(int buffer, std::vector<te::Expr> indices);
 
   bool empty() const { return node_ == nullptr; }

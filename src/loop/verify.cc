@@ -159,6 +159,11 @@ class Verifier {
         return error("an extent of a tile does not fit " + s.intrinsic->name);
     }
     for (size_t i = 0; i < s.operands.size(); ++i) ISOMER_CHECK_OK(operand(s, i));
+    if (!s.ahead) return {};
+    if (s.ahead->strides.size() != s.extents.size()) return error("a tile's operand has one stride per axis");
+    ++guarded_;  // a hint is never out of range
+    ISOMER_CHECK_OK(place(s.ahead->buffer, s.ahead->indices));
+    --guarded_;
     return {};
   }
 

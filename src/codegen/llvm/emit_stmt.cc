@@ -133,8 +133,9 @@ void Emitter::prefetch(const loop::StmtNode& n) {
   memo_.emplace_back();
   const Address at = address(n.buffer, n.indices);
   llvm::Value* pointer = element(places_[static_cast<size_t>(n.buffer)], at.offset.v);
+  const bool written = function_.buffers[static_cast<size_t>(n.buffer)].written;
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
-                     {pointer, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
+                     {pointer, b_.getInt32(written ? 1 : 0), b_.getInt32(written ? 3 : 2), b_.getInt32(1)});
   memo_.pop_back();
 }
 

@@ -107,7 +107,7 @@ void Emitter::tile(const StmtNode& n, bool fresh) {
   const auto product = tile_product(n);
   memo_.emplace_back();
   if (product) {
-    tile_calls(n, {n.intrinsic->meaning.stages[0].dtype, *product, fresh, {}, nullptr});
+    tile_calls(n, {n.intrinsic->meaning.stages[0].dtype, *product, fresh, {}, nullptr, nullptr});
   } else {
     tile_loops(n, fresh);
   }
@@ -195,6 +195,10 @@ void Emitter::tile_calls(const StmtNode& n, TileCall call) {
   llvm::Value* rows = value(n.extents[0]).v;
   llvm::Value* columns = value(n.extents[1]).v;
   call.depth = value(n.extents[2]).v;
+  if (n.ahead) {
+    const Address at = address(n.ahead->buffer, n.ahead->indices);
+    call.ahead = element(places_[static_cast<size_t>(n.ahead->buffer)], at.offset.v);
+  }
   for (const int64_t r : values_of(n.extents[0], most_rows))
     when(b_.CreateICmpEQ(rows, b_.getInt64(static_cast<uint64_t>(r))), [&] {
       for (const int64_t c : values_of(n.extents[1], most_columns))
@@ -212,6 +216,9 @@ void Emitter::tile_body(const StmtNode& n, const TileCall& call, int64_t rows, i
   shape.a_row = n.operands[0].strides[0];
   shape.a_depth = n.operands[0].strides[2];
   shape.b_depth = n.operands[1].strides[2];
+  if (call.ahead)
+    shape.ahead =
+        n.ahead->strides.back() * static_cast<int64_t>(size_of(places_[static_cast<size_t>(n.ahead->buffer)].dtype));
   const int64_t lanes = target_.vector_bytes / static_cast<int64_t>(size_of(call.dtype));
   llvm::Value* row_step = b_.getInt64(static_cast<uint64_t>(n.operands[2].strides[0]));
   auto part = [&](int64_t from, int64_t width, int64_t vectors, bool masked, int64_t live) {
@@ -224,7 +231,9 @@ void Emitter::tile_body(const StmtNode& n, const TileCall& call, int64_t rows, i
         b_.CreateConstGEP1_64(type, call.pointers[1], static_cast<uint64_t>(from));  // 4 bytes a column too
     llvm::Value* c = b_.CreateConstGEP1_64(type, call.pointers[2], static_cast<uint64_t>(from));
     b_.CreateCall(outer_product(module_, target_, shape),
-                  {call.pointers[0], b, c, row_step, call.depth, b_.getInt64(static_cast<uint64_t>(live))});
+                  {call.pointers[0], b, c, row_step, call.depth, b_.getInt64(static_cast<uint64_t>(live)),
+                   call.ahead ? call.ahead : call.pointers[1]});
+    shape.ahead = 0;  // once is enough
   };
   const int64_t whole = columns / lanes, rest = columns % lanes;
   if (rest != 0 && masks_are_cheap(call.dtype)) return part(0, lanes, whole + 1, true, rest);

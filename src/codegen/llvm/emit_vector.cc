@@ -26,6 +26,8 @@ void for_each_expr(const StmtNode& n, const std::function<void(const Expr&)>& vi
   for (const Expr& e : n.extents) visit(e);
   for (const loop::TileOperand& o : n.operands)
     for (const Expr& e : o.indices) visit(e);
+  if (n.ahead)
+    for (const Expr& e : n.ahead->indices) visit(e);
 }
 
 void walk(const StmtNode& n, const std::function<void(const StmtNode&)>& visit) {
@@ -49,6 +51,7 @@ std::map<int, int> uses(const StmtNode& root) {
   walk(root, [&](const StmtNode& n) {
     if (n.kind == StmtKind::Store) ++count[n.buffer];
     for (const loop::TileOperand& o : n.operands) ++count[o.buffer];
+    if (n.ahead) ++count[n.ahead->buffer];
     for_each_expr(n, [&](const Expr& e) {
       for_each_node(e, seen, [&](const Expr& x) {
         if (x->kind == Kind::Read) ++count[x->tensor];

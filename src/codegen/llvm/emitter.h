@@ -135,6 +135,7 @@ class Emitter {
     bool fresh;
     llvm::Value* pointers[3];
     llvm::Value* depth;
+    llvm::Value* ahead = nullptr;
   };
   void tile_calls(const loop::StmtNode& n, TileCall call);
   void tile_body(const loop::StmtNode& n, const TileCall& call, int64_t rows, int64_t columns);

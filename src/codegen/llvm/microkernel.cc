@@ -36,7 +36,7 @@ class OuterProduct {
   llvm::Function* run(const loop::Target& target) {
     llvm::Type* p = llvm::PointerType::getUnqual(module_.getContext());
     llvm::Type* i64 = b_.getInt64Ty();
-    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {p, p, p, i64, i64, i64}, false);
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {p, p, p, i64, i64, i64, p}, false);
     f_ = llvm::Function::Create(type, llvm::Function::InternalLinkage, s_.name(), module_);
     set_attributes(*f_, target);
     f_->addFnAttr(llvm::Attribute::NoInline);
@@ -184,6 +184,7 @@ class OuterProduct {
     for (llvm::Value* v : starts) phis.push_back(b_.CreatePHI(v->getType(), 2));
     for (size_t n = 0; n < carried.size(); ++n) carried[n] = phis[n];
     llvm::Value *qa = phis[carried.size()], *qb = phis[carried.size() + 1];
+    if (s_.ahead > 0) fetch_ahead(b_.CreateSub(count, i), depth);
     body(qa, qb);
     Values ends = carried;
     ends.push_back(step(qa, depth * s_.a_depth));
@@ -218,6 +219,18 @@ class OuterProduct {
       llvm::Value* p = step(qb, ahead * s_.b_depth + at);
       b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
                          {p, b_.getInt32(0), b_.getInt32(locality), b_.getInt32(1)});
+    }
+  }
+
+  // The lines that `depth` steps of k have to fetch of what is wanted next.
+  void fetch_ahead(llvm::Value* iteration, int64_t depth) {
+    const int64_t bytes = s_.ahead * depth;
+    llvm::Value* offset = b_.CreateMul(iteration, b_.getInt64(static_cast<uint64_t>(bytes)));
+    llvm::Value* first = b_.CreateGEP(b_.getInt8Ty(), f_->getArg(6), offset);
+    for (int64_t at = 0; at < bytes; at += 64) {
+      llvm::Value* p = b_.CreateConstGEP1_64(b_.getInt8Ty(), first, static_cast<uint64_t>(at));
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
+                         {p, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
     }
   }
 
@@ -315,7 +328,7 @@ std::string TileShape::name() const {
   std::string s = "iso.tile." + std::to_string(rows) + "x" + std::to_string(vectors) + "x" + std::to_string(lanes);
   s += std::string(masked ? "m" : "") + (fresh ? "z." : ".");
   s += std::string(isomer::name(dtype)) + "." + std::to_string(static_cast<int>(product));
-  for (const int64_t n : {a_row, a_depth, b_depth}) s += "." + std::to_string(n);
+  for (const int64_t n : {a_row, a_depth, b_depth, ahead}) s += "." + std::to_string(n);
   return s;
 }
 

@@ -27,11 +27,12 @@ struct TileShape {
   bool masked = false;                          // the last vector has fewer live lanes
   bool fresh = false;                           // C is overwritten: what was there counts as 0
   int64_t a_row = 1, a_depth = 1, b_depth = 1;  // steps in elements of A and B; columns of B and C are contiguous
+  int64_t ahead = 0;                            // bytes for each step of k that are fetched from the last argument on
 
   std::string name() const;
 };
 
-// void (A, B, C, i64 step from row to row of C, i64 k, i64 live lanes of the last vector)
+// void (A, B, C, i64 step from row to row of C, i64 k, i64 live lanes of the last vector, what to fetch ahead)
 llvm::Function* outer_product(llvm::Module& module, const loop::Target& target, const TileShape& shape);
 
 }  // namespace isomer::codegen
