@@ -1,6 +1,8 @@
 // Convolutions by minimal filtering, F(4x4,3x3) or F(2x2,3x3). A tile of outputs needs a patch of inputs; patch and taps are
 // transformed so that the convolution is one product per point of the patch, summed over the channels: a matrix product of
 // tiles by channels for each point. One task takes a block of tiles through all three steps in its own scratch memory.
+// Transformed taps are two to four times the taps, and a network's weights come from memory on every run: those that would
+// not stay in the second cache are transformed by the task that needs them, some channels at a time.
 #include <algorithm>
 #include <array>
 
@@ -144,6 +146,49 @@ std::optional<Shape> shape_of(const Scene& scene, const Group& group) {
   return s;
 }
 
+// All points of a tile are touched together: an odd number of cache lines keeps them in different sets.
+int64_t odd_lines(int64_t elements) {
+  const int64_t lines = ceil_div(elements, 16);
+  return (lines % 2 == 0 ? lines + 1 : lines) * 16;
+}
+
+void add_term(Expr& sum, double factor, Expr t) {
+  if (factor != 1 && factor != -1) t = t * Expr::real(DType::F32, std::abs(factor));
+  sum = sum.empty() ? (factor < 0 ? -t : t) : factor < 0 ? sum - t : sum + t;
+}
+
+// A row of a transform. Rows come in pairs that differ in the sign of the odd terms: even and odd terms apart, so that
+// both rows are made of the same two sums.
+Expr combine(const std::vector<double>& factors, const std::function<Expr(size_t)>& term) {
+  Expr even, odd;
+  double sign = 0;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (factors[i] == 0) continue;
+    if (i % 2 == 1 && sign == 0) sign = factors[i] < 0 ? -1 : 1;
+    add_term(i % 2 == 0 ? even : odd, i % 2 == 0 ? factors[i] : sign * factors[i], term(i));
+  }
+  if (even.empty()) return sign < 0 ? -odd : odd;
+  return odd.empty() ? even : sign < 0 ? even - odd : even + odd;
+}
+
+// A row of the transform back: terms 1 and 2, 3 and 4 have factors of one size, and the rows share their sums and
+// differences.
+Expr combine_back(const std::vector<double>& factors, const std::function<Expr(size_t)>& term) {
+  Expr sum;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (factors[i] == 0) continue;
+    Expr t = term(i);
+    if (i % 2 == 1 && i + 1 < factors.size() && std::abs(factors[i]) == std::abs(factors[i + 1])) {
+      t = factors[i] == factors[i + 1] ? t + term(i + 1) : t - term(i + 1);
+      add_term(sum, factors[i], t);
+      ++i;
+    } else {
+      add_term(sum, factors[i], t);
+    }
+  }
+  return sum;
+}
+
 class Winograd {
  public:
   Winograd(const Scene& scene, const Group& group, const Shape& shape, const Filtering& f, loop::IntrinsicPtr tile)
@@ -170,12 +215,18 @@ class Winograd {
     return static_cast<int>(kernel_.function.buffers.size()) - 1;
   }
   void sizes();
+  struct TapSteps {
+    int64_t output = 0, channel = 0, down = 0, across = 0, first = 0;
+  };
+  TapSteps tap_steps() const;
   void transform_taps(float* to) const;
-  static Expr combine(const std::vector<double>& factors, const std::function<Expr(size_t)>& term);
+  Packing taps_by_panel() const;
+  Stmt taps_to_points(const Expr& panel, const Expr& chunk);
+  Stmt one_panel(const Expr& panel, int64_t columns, const Expr& first, const Expr& count);
   Stmt to_points(const Expr& first, const Expr& count);
   Stmt patch_to_points(const Expr& corner_row, const Expr& corner_column, const Expr& origin, const Expr& tile,
                        const Expr& channel, int64_t width, bool inside);
-  Stmt products(const Expr& panel, int64_t columns, const Expr& count);
+  Stmt products(const Expr& panel, int64_t columns, const Expr& count, const Expr& chunk, bool fresh);
   Stmt from_points(const Expr& panel, int64_t columns, const Expr& first, const Expr& count);
 
   const Scene& scene_;
@@ -186,10 +237,13 @@ class Winograd {
   int64_t lanes_, mr_ = 0, nr_ = 0, points_ = 0, down_ = 0, across_ = 0, tiles_ = 0, panels_ = 0;
   int64_t block_ = 0, rows_ = 0, splits_ = 1,
           depth_ = 0;  // tiles of a task, of a register tile; tasks a block; row length
+  int64_t point_step_ = 0, product_step_ = 0, tap_step_ = 0;  // elements from point to point
+  int64_t chunk_ = 0;                                         // channels whose taps a task transforms at a time
+  bool transformed_ = true;                                   // the taps, when the model is compiled
   Kernel kernel_;
   int next_var_ = 0;
   std::optional<Accesses> accesses_;
-  int input_ = -1, taps_ = -1, points_buffer_ = -1, product_ = -1, result_ = -1;
+  int input_ = -1, taps_ = -1, points_buffer_ = -1, tap_points_ = -1, product_ = -1, result_ = -1;
 };
 
 // Blocks whose points stay in the second cache, register tiles of even height, tasks enough for some workers.
@@ -202,22 +256,43 @@ void Winograd::sizes() {
   const int64_t blocks = ceil_div(tiles_, block_);
   block_ = ceil_div(tiles_, blocks);
   rows_ = ceil_div(block_, ceil_div(block_, mr_));
-  splits_ = blocks >= 4 ? 1 : std::min<int64_t>(panels_, ceil_div(8, blocks));
+  splits_ = blocks >= 4 ? 1 : std::min<int64_t>(panels_, ceil_div(4, blocks));
+  transformed_ = 4 * points_ * s_.c * panels_ * nr_ <= scene_.target.l2_bytes * 3 / 8;
+  const int64_t most = std::max<int64_t>(16, scene_.target.l2_bytes / 6 / (4 * points_ * nr_));
+  chunk_ = transformed_ ? s_.c : ceil_div(s_.c, ceil_div(s_.c, most));
+  point_step_ = odd_lines(block_ * depth_);
+  product_step_ = odd_lines(block_ * nr_);
+  tap_step_ = odd_lines(chunk_ * nr_);
+}
+
+Winograd::TapSteps Winograd::tap_steps() const {
+  const Contraction& c = *group_.contraction;
+  const std::vector<int64_t>& strides = scene_.layout(c.b->tensor).strides;
+  TapSteps by;
+  for (size_t d = 0; d < 4; ++d) {
+    const Linear index = *linear(c.b->args[d]);
+    by.output += index.of(s_.outputs) * strides[d];
+    by.channel += index.of(s_.channels) * strides[d];
+    by.down += index.of(s_.down) * strides[d];
+    by.across += index.of(s_.across) * strides[d];
+    by.first += index.constant * strides[d];
+  }
+  return by;
+}
+
+// The taps as they are: [panel][channel][tap][output of the panel].
+Packing Winograd::taps_by_panel() const {
+  const TapSteps by = tap_steps();
+  Packing p{{by.first}, {}, {}, nr_};
+  for (int64_t ch = 0; ch < s_.c; ++ch)
+    for (int64_t t = 0; t < 9; ++t) p.depth.push_back(ch * by.channel + t / 3 * by.down + t % 3 * by.across);
+  for (int64_t o = 0; o < s_.o; ++o) p.column.push_back(o * by.output);
+  return p;
 }
 
 void Winograd::transform_taps(float* to) const {
-  const Contraction& c = *group_.contraction;
-  const Tensor& taps = *scene_.value(c.b->tensor).constant;
-  const std::vector<int64_t>& strides = scene_.layout(c.b->tensor).strides;
-  int64_t by_output = 0, by_channel = 0, by_down = 0, by_across = 0;
-  for (size_t d = 0; d < 4; ++d) {
-    const Linear index = *linear(c.b->args[d]);
-    by_output += index.of(s_.outputs) * strides[d];
-    by_channel += index.of(s_.channels) * strides[d];
-    by_down += index.of(s_.down) * strides[d];
-    by_across += index.of(s_.across) * strides[d];
-  }
-  const float* from = taps.as<float>().data();
+  const TapSteps by = tap_steps();
+  const float* from = scene_.value(group_.contraction->b->tensor).constant->as<float>().data() + by.first;
   const auto patch = static_cast<size_t>(f_.patch());
   // A panel of outputs at a time, so that what is written for a point lies together.
   constexpr size_t kWidest = 128;  // columns of a register tile that winograd_kernel lets through
@@ -228,10 +303,10 @@ void Winograd::transform_taps(float* to) const {
     for (int64_t ch = 0; ch < s_.c; ++ch) {
       for (size_t t = 0; t < 9; ++t) {
         const int64_t at =
-            ch * by_channel + static_cast<int64_t>(t / 3) * by_down + static_cast<int64_t>(t % 3) * by_across;
+            ch * by.channel + static_cast<int64_t>(t / 3) * by.down + static_cast<int64_t>(t % 3) * by.across;
         for (size_t l = 0; l < width; ++l) {
           const int64_t o = panel * nr_ + static_cast<int64_t>(l);
-          g[t][l] = o < s_.o ? static_cast<double>(from[o * by_output + at]) : 0;
+          g[t][l] = o < s_.o ? static_cast<double>(from[o * by.output + at]) : 0;
         }
       }
       for (size_t i = 0; i < patch; ++i)
@@ -246,18 +321,6 @@ void Winograd::transform_taps(float* to) const {
                                         f_.taps[j][2] * half[i * 3 + 2][l]);
         }
     }
-}
-
-Expr Winograd::combine(const std::vector<double>& factors, const std::function<Expr(size_t)>& term) {
-  Expr sum;
-  for (size_t i = 0; i < factors.size(); ++i) {
-    const double f = factors[i];
-    if (f == 0) continue;
-    Expr t = term(i);
-    if (f != 1 && f != -1) t = t * Expr::real(DType::F32, std::abs(f));
-    sum = sum.empty() ? (f < 0 ? -t : t) : f < 0 ? sum - t : sum + t;
-  }
-  return sum;
 }
 
 // One patch of one vector of channels: B^T d B, through local memory that fits in registers or near.
@@ -292,8 +355,8 @@ Stmt Winograd::patch_to_points(const Expr& corner_row, const Expr& corner_column
         const Expr value = combine(f_.input[j], [&](size_t x) {
           return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * patch + x) * lanes_) + lane});
         });
-        const Expr row = Expr(static_cast<int64_t>(i * patch + j) * block_) + tile;
-        return Stmt::store(points_buffer_, {te::simplify(row * Expr(depth_) + channel + lane)}, value);
+        const Expr point(static_cast<int64_t>(i * patch + j) * point_step_);
+        return Stmt::store(points_buffer_, {te::simplify(point + tile * Expr(depth_) + channel + lane)}, value);
       }));
   return Stmt::seq(std::move(parts));
 }
@@ -324,26 +387,86 @@ Stmt Winograd::to_points(const Expr& first, const Expr& count) {
   return loop(tile, Stmt::branch(inside, channels(true), channels(false)), LoopKind::Serial, count);
 }
 
+// G g G^T of one panel of outputs and `chunk_` channels.
+Stmt Winograd::taps_to_points(const Expr& panel, const Expr& chunk) {
+  const auto patch = static_cast<size_t>(f_.patch());
+  const LoopAxis channel = fresh("ch", chunk_), part = fresh("part", nr_ / lanes_);
+  const int half = scratch("half_taps", static_cast<int64_t>(patch) * 3 * lanes_, loop::Scope::Local);
+  const Expr first = chunk * Expr(chunk_);
+  const auto vector = [&](const std::function<Stmt(const Expr&)>& body) {
+    const LoopAxis lane = fresh("v", lanes_);
+    return loop(lane, body(lane.expr()), LoopKind::Vector);
+  };
+  std::vector<Stmt> parts;
+  for (size_t i = 0; i < patch; ++i)
+    for (size_t x = 0; x < 3; ++x)
+      parts.push_back(vector([&](const Expr& lane) {
+        const Expr value = combine(f_.taps[i], [&](size_t y) {
+          const Expr row =
+              (panel * Expr(s_.c) + first + channel.expr()) * Expr(9) + Expr(static_cast<int64_t>(y * 3 + x));
+          return Expr::read(taps_, DType::F32, {te::simplify(row * Expr(nr_) + part.expr() * Expr(lanes_) + lane)});
+        });
+        return Stmt::store(half, {Expr(static_cast<int64_t>(i * 3 + x) * lanes_) + lane}, value);
+      }));
+  for (size_t i = 0; i < patch; ++i)
+    for (size_t j = 0; j < patch; ++j)
+      parts.push_back(vector([&](const Expr& lane) {
+        const Expr value = combine(f_.taps[j], [&](size_t x) {
+          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * 3 + x) * lanes_) + lane});
+        });
+        const Expr at = Expr(static_cast<int64_t>(i * patch + j) * tap_step_) + channel.expr() * Expr(nr_);
+        return Stmt::store(tap_points_, {te::simplify(at + part.expr() * Expr(lanes_) + lane)}, value);
+      }));
+  const Expr count = s_.c % chunk_ == 0 ? Expr(chunk_) : te::min(Expr(chunk_), Expr(s_.c) - first);
+  return loop(channel, loop(part, Stmt::seq(std::move(parts))), LoopKind::Serial, te::simplify(count));
+}
+
 // For every point of the patch the tiles of the block times one panel of taps.
-Stmt Winograd::products(const Expr& panel, int64_t columns, const Expr& count) {
-  const LoopAxis point = fresh("point", points_), part = fresh("part", ceil_div(block_, rows_));
-  const Expr start = part.expr() * Expr(rows_);
+Stmt Winograd::products(const Expr& panel, int64_t columns, const Expr& count, const Expr& chunk, bool fresh_sums) {
+  const int64_t most_parts = ceil_div(block_, rows_);
+  const LoopAxis point = fresh("point", points_), part = fresh("part", most_parts);
+  const Expr start = part.expr() * Expr(rows_), channel = chunk * Expr(chunk_);
   const Expr height = tiles_ % block_ == 0 && block_ % rows_ == 0 ? Expr(rows_) : te::min(Expr(rows_), count - start);
-  const Expr to = (point.expr() * Expr(block_) + start) * Expr(nr_);
-  const LoopAxis row = fresh("r", rows_), lane = fresh("v", columns);
-  const Stmt cleared = loop(
-      row,
-      loop(lane,
-           Stmt::store(product_, {te::simplify(to + row.expr() * Expr(nr_) + lane.expr())}, Expr::real(DType::F32, 0)),
-           LoopKind::Vector),
-      LoopKind::Serial, height);
-  std::vector<loop::TileOperand> operands = {
-      {points_buffer_, {te::simplify((point.expr() * Expr(block_) + start) * Expr(depth_))}, {depth_, 0, 1}},
-      {taps_, {te::simplify((point.expr() * Expr(panels_) + panel) * Expr(s_.c * nr_))}, {0, 1, nr_}},
-      {product_, {te::simplify(to)}, {nr_, 1, 0}}};
-  const Stmt accumulate = Stmt::tile(tile_, std::move(operands), {height, Expr(columns), Expr(s_.c)});
+  const Expr depth = te::simplify(s_.c % chunk_ == 0 ? Expr(chunk_) : te::min(Expr(chunk_), Expr(s_.c) - channel));
+  const Expr to = point.expr() * Expr(product_step_) + start * Expr(nr_);
+  const Expr from = point.expr() * Expr(point_step_) + start * Expr(depth_) + channel;
+  const Expr taps_at =
+      transformed_ ? (point.expr() * Expr(panels_) + panel) * Expr(s_.c * nr_) : point.expr() * Expr(tap_step_);
+  std::vector<loop::TileOperand> operands = {{points_buffer_, {te::simplify(from)}, {depth_, 0, 1}},
+                                             {transformed_ ? taps_ : tap_points_, {te::simplify(taps_at)}, {0, 1, nr_}},
+                                             {product_, {te::simplify(to)}, {nr_, 1, 0}}};
+  std::optional<loop::TileOperand> ahead;
+  if (!transformed_) {  // the taps of the next channels, or of the next panel
+    const int64_t by = ceil_div(9 * nr_, points_ * most_parts);
+    const Expr next = (panel * Expr(s_.c) + channel + Expr(chunk_)) * Expr(9 * nr_);
+    const Expr share = (point.expr() * Expr(most_parts) + part.expr()) * Expr(chunk_ * by);
+    ahead = loop::TileOperand{taps_, {te::simplify(next + share)}, {0, 0, by}};
+  }
+  Stmt accumulate = Stmt::tile(tile_, std::move(operands), {height, Expr(columns), depth}, std::move(ahead));
+  if (fresh_sums) {
+    const LoopAxis row = fresh("r", rows_), lane = fresh("v", columns);
+    const Expr at = te::simplify(to + row.expr() * Expr(nr_) + lane.expr());
+    const Stmt cleared = loop(row, loop(lane, Stmt::store(product_, {at}, Expr::real(DType::F32, 0)), LoopKind::Vector),
+                              LoopKind::Serial, height);
+    accumulate = Stmt::seq({cleared, accumulate});
+  }
   const Expr parts = te::simplify(te::floor_div(count + Expr(rows_ - 1), Expr(rows_)));
-  return loop(point, loop(part, Stmt::seq({cleared, accumulate}), LoopKind::Serial, parts));
+  return loop(point, loop(part, accumulate, LoopKind::Serial, parts));
+}
+
+Stmt Winograd::one_panel(const Expr& panel, int64_t columns, const Expr& first, const Expr& count) {
+  std::vector<Stmt> parts;
+  const auto some_channels = [&](const Expr& chunk, bool fresh_sums) {
+    const Stmt product = products(panel, columns, count, chunk, fresh_sums);
+    return transformed_ ? product : Stmt::seq({taps_to_points(panel, chunk), product});
+  };
+  parts.push_back(some_channels(Expr(0), true));
+  if (const int64_t more = ceil_div(s_.c, chunk_) - 1; more > 0) {
+    const LoopAxis chunk = fresh("chunk", more);
+    parts.push_back(loop(chunk, some_channels(te::simplify(chunk.expr() + Expr(1)), false)));
+  }
+  parts.push_back(from_points(panel, columns, first, count));
+  return Stmt::seq(std::move(parts));
 }
 
 // A^T m A of each tile, and what is stored for each of its outputs that exists.
@@ -359,16 +482,16 @@ Stmt Winograd::from_points(const Expr& panel, int64_t columns, const Expr& first
   for (size_t j = 0; j < patch; ++j)
     for (size_t i = 0; i < outputs; ++i)
       parts.push_back(vector([&](const Expr& v) {
-        const Expr value = combine(f_.output[i], [&](size_t y) {
-          const Expr row = Expr(static_cast<int64_t>(y * patch + j) * block_) + tile.expr();
-          return Expr::read(product_, DType::F32, {te::simplify(row * Expr(nr_) + v)});
+        const Expr value = combine_back(f_.output[i], [&](size_t y) {
+          const Expr point(static_cast<int64_t>(y * patch + j) * product_step_);
+          return Expr::read(product_, DType::F32, {te::simplify(point + tile.expr() * Expr(nr_) + v)});
         });
         return Stmt::store(half, {Expr(static_cast<int64_t>(i * patch + j) * nr_) + v}, value);
       }));
   for (size_t i = 0; i < outputs; ++i)
     for (size_t j = 0; j < outputs; ++j)
       parts.push_back(vector([&](const Expr& v) {
-        const Expr value = combine(f_.output[j], [&](size_t x) {
+        const Expr value = combine_back(f_.output[j], [&](size_t x) {
           return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * patch + x) * nr_) + v});
         });
         return Stmt::store(result_, {Expr(static_cast<int64_t>(i * outputs + j) * nr_) + v}, value);
@@ -408,17 +531,23 @@ Kernel Winograd::make(std::string name) {
   kernel_.function.name = std::move(name);
   const Contraction& c = *group_.contraction;
   accesses_.emplace(scene_, group_, group_.rows, kernel_);
-  const auto argument = [&](const char* what, int64_t elements, int value) {
+  const auto argument = [&](const char* what, int64_t elements, int value, std::optional<Packing> packing = {}) {
     kernel_.function.buffers.push_back({what, DType::F32, {elements}, loop::Scope::Argument, false});
-    kernel_.arguments.push_back({value, std::nullopt});
+    kernel_.arguments.push_back({value, std::move(packing)});
     return static_cast<int>(kernel_.function.buffers.size()) - 1;
   };
   input_ = argument("input", scene_.layout(c.a->tensor).span, c.a->tensor);
-  const int64_t elements = points_ * panels_ * s_.c * nr_;
-  const int made = scene_.made_constant(elements, [&](float* to) { transform_taps(to); });
-  taps_ = argument("taps", elements, made);
-  points_buffer_ = scratch("points", points_ * block_ * depth_);
-  product_ = scratch("products", points_ * block_ * nr_);
+  if (transformed_) {
+    const int64_t elements = points_ * panels_ * s_.c * nr_;
+    taps_ = argument("taps", elements, scene_.made_constant(elements, [&](float* to) { transform_taps(to); }));
+  } else {
+    Packing packing = taps_by_panel();
+    const int64_t elements = packing.elements();
+    taps_ = argument("taps", elements, c.b->tensor, std::move(packing));
+    tap_points_ = scratch("tap_points", points_ * tap_step_);
+  }
+  points_buffer_ = scratch("points", points_ * point_step_);
+  product_ = scratch("products", points_ * product_step_);
   result_ = scratch("outputs", f_.outputs * f_.outputs * nr_);
 
   const int64_t blocks = ceil_div(tiles_, block_), per_task = ceil_div(panels_, splits_);
@@ -427,9 +556,6 @@ Kernel Winograd::make(std::string name) {
   const Expr first = te::floor_div(task.expr(), Expr(ceil_div(panels_, per_task))) * Expr(block_);
   const Expr count = tiles_ % block_ == 0 ? Expr(block_) : te::min(Expr(block_), Expr(tiles_) - first);
   std::vector<Stmt> parts = {to_points(first, count)};
-  const auto one_panel = [&](const Expr& p, int64_t columns) {
-    return Stmt::seq({products(p, columns, count), from_points(p, columns, first, count)});
-  };
   const int64_t whole = s_.o / nr_, rest = s_.o % nr_;
   const Expr begin = split * Expr(per_task);
   if (whole > 0) {
@@ -437,10 +563,10 @@ Kernel Winograd::make(std::string name) {
     const Expr panels = whole == panels_ && whole % per_task == 0
                             ? Expr(per_task)
                             : te::max(Expr(0), te::min(Expr(per_task), Expr(whole) - begin));
-    parts.push_back(loop(p, one_panel(begin + p.expr(), nr_), LoopKind::Serial, panels));
+    parts.push_back(loop(p, one_panel(begin + p.expr(), nr_, first, count), LoopKind::Serial, panels));
   }
   if (rest > 0) {
-    const Stmt tail = one_panel(Expr(whole), rest);
+    const Stmt tail = one_panel(Expr(whole), rest, first, count);
     const bool alone = ceil_div(panels_, per_task) == 1;
     parts.push_back(alone ? tail : Stmt::branch(te::eq(split, Expr(ceil_div(panels_, per_task) - 1)), tail));
   }
