@@ -38,37 +38,36 @@ std::optional<int64_t> part_start(const StageGraph& g, const ModelStage& s, cons
   return start;
 }
 
-// select(x < c1, first, select(x < c2, second, ...)) over one axis x, each branch all of one value.
+// The branches of select(x < c, left, right) over one axis x, in order, each all of one value: those on positions from
+// `from` to `to`.
+bool take_parts(const StageGraph& g, const ModelStage& s, const Expr& e, int64_t from, int64_t to, Joined& out) {
+  const te::Axis& axis = s.axes[out.dim];
+  if (e->kind == Kind::Select) {
+    const Expr& c = e->args[0];
+    if (c->kind != Kind::Binary || c->binary != BinaryOp::Lt || c->args[0]->kind != Kind::Var ||
+        c->args[0]->var != axis.id || c->args[1]->kind != Kind::Int)
+      return false;
+    const int64_t at = c->args[1]->integer;
+    return at > from && at < to && take_parts(g, s, e->args[1], from, at, out) &&
+           take_parts(g, s, e->args[2], at, to, out);
+  }
+  const auto start = part_start(g, s, e, out.dim);
+  if (!start || *start != from || g.values[static_cast<size_t>(e->tensor)].dims[out.dim] != to - from) return false;
+  out.parts.push_back({e->tensor, from});
+  return true;
+}
+
 std::optional<Joined> joined(const StageGraph& g, const ModelStage& s) {
-  Joined out;
-  Expr rest = s.body;
-  if (rest->kind != Kind::Select) return std::nullopt;
-  const Expr& first = rest->args[0];
+  if (s.body->kind != Kind::Select) return std::nullopt;
+  const Expr& first = s.body->args[0];
   if (first->kind != Kind::Binary || first->args[0]->kind != Kind::Var) return std::nullopt;
   const auto axis =
       std::find_if(s.axes.begin(), s.axes.end(), [&](const te::Axis& a) { return a.id == first->args[0]->var; });
   if (axis == s.axes.end()) return std::nullopt;
+  Joined out;
   out.dim = static_cast<size_t>(axis - s.axes.begin());
-  int64_t at = 0;
-  while (true) {
-    Expr read = rest;
-    int64_t end = axis->extent.value();
-    if (rest->kind == Kind::Select) {
-      const Expr& c = rest->args[0];
-      if (c->kind != Kind::Binary || c->binary != BinaryOp::Lt || c->args[0]->kind != Kind::Var ||
-          c->args[0]->var != axis->id || c->args[1]->kind != Kind::Int)
-        return std::nullopt;
-      end = c->args[1]->integer;
-      read = rest->args[1];
-    }
-    const auto start = part_start(g, s, read, out.dim);
-    if (!start || *start != at || g.values[static_cast<size_t>(read->tensor)].dims[out.dim] != end - at)
-      return std::nullopt;
-    out.parts.push_back({read->tensor, at});
-    at = end;
-    if (rest->kind != Kind::Select) return out;
-    rest = rest->args[2];
-  }
+  if (!take_parts(g, s, s.body, 0, axis->extent.value(), out)) return std::nullopt;
+  return out;
 }
 
 class Hosting {

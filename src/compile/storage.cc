@@ -52,7 +52,8 @@ class Chooser {
   std::vector<Layout> layouts_;
 
  private:
-  // The whole has the order in which its first part was computed; the parts then take it over.
+  // The whole has the order in which its first part was computed; the parts then take it over. One that lies in a larger
+  // whole will have that one's order, which begins with the same part: its readers go by it until then.
   void follow_first_part(const ModelStage& s) {
     const auto value = static_cast<size_t>(s.value);
     const std::vector<int> parts = values_read(s.body);

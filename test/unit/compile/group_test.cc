@@ -111,6 +111,25 @@ TEST(Group, ProductsOfStepsWithTheSameWeightsAreOne) {
     return gather(%a, const i64[2] [0,5]){axis=1}, relu(matmul(%x, %w)), exp(matmul(%y, %w)) })");
 }
 
+TEST(Group, WholesOfManyPartsAreStoredInPlaceAndReadersFollowTheirOrder) {
+  std::string text = "graph @g(%x: f32[1,3,5,6], %w: f32[4,3,1,1]) { ";
+  std::string parts;
+  for (const char* op : {"relu", "neg", "abs", "exp", "sigmoid", "tanh"}) {
+    text += std::string("%") + op + " = " + op + "(conv(%x, %w)) ";
+    parts += std::string(parts.empty() ? "%" : ", %") + op;
+  }
+  text += "%w5 = concat(%relu, %neg, %abs, %exp, %sigmoid){axis=1} %w6 = concat(" + parts + "){axis=1} ";
+  text += "return relu(%w5), conv(relu(%w6), const f32[2,24,1,1] splat(0.5)) }";
+  const ir::Graph g = graph_of(text);
+  auto stages = compile::stages_of(g, ops::table());
+  ASSERT_TRUE(stages.ok());
+  compile::host_parts(*stages);
+  size_t hosted = 0;
+  for (const compile::StageValue& v : stages->values) hosted += v.host >= 0 ? 1 : 0;
+  EXPECT_EQ(hosted, 7u);  // six parts and the smaller whole
+  expect_compiles(text);
+}
+
 TEST(Group, AValueThatComesBackLaterMakesNoCircle) {
   // The sum is read by the row and by a contraction whose result the row reads too.
   expect_compiles(R"(graph @g(%x: f32[5,16], %w: f32[16,16]) {
