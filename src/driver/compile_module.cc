@@ -51,6 +51,7 @@ Expected<CompileReport> compile_module(const ir::Graph& graph, const CompileOpti
     if (target.name == "host" && !target.cpu.empty()) target.name = target.cpu;
     compile::LowerOptions lower;
     lower.target = target;
+    lower.winograd = !options.strict;
     ISOMER_TRY(compile::Lowered lowered, compile::lower(prepared, ops::table(), lower));
     if (options.targets.size() > 1) rename(lowered, "v" + std::to_string(i) + "_");
     report.lower_seconds += watch.lap();

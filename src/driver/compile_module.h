@@ -15,6 +15,7 @@ struct CompileOptions {
       "host"};                         // "host", "x86-64-v3", ...; several: the first that a CPU can run is used
   std::string pipeline = "inference";  // of graph passes
   int threads = 0;                     // that compile; 0: one per CPU
+  bool strict = false;                 // no algorithm that rounds otherwise than a sum of products in some order
   std::string dump_dir;                // when not empty: each kernel's loops, IR and assembly
 };
 

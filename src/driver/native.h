@@ -16,6 +16,7 @@ namespace isomer::driver {
 struct NativeOptions {
   int threads = 0;          // of one run; 0: one per core
   bool naive = false;       // every stage a kernel of its own, plain loops, floats in double: the compiled reference
+  bool strict = false;      // no algorithm that rounds otherwise than a sum of products in some order
   bool poison = false;      // for tests: memory that no step has written yet is NaN
   bool profile = false;     // measure every step
   int compile_threads = 0;  // 0: one per core

@@ -64,6 +64,8 @@ class Commands(unittest.TestCase):
     def test_compiled_code_agrees_with_the_reference(self):
         self.assertTrue(json.loads(isomer('compare', 'zoo:tiny', '--json').stdout)['equal'])
         self.assertTrue(json.loads(isomer('compare', 'zoo:tiny', '--reference', '--json').stdout)['equal'])
+        self.assertTrue(json.loads(isomer('compare', 'zoo:tiny', '--accuracy', 'strict', '--json').stdout)['equal'])
+        isomer('run', 'zoo:tiny', '--accuracy', 'sloppy', code=2)
         self.assertEqual(json.loads(isomer('run', 'zoo:tiny', '--json').stdout)['executor'], 'compiled')
         self.assertEqual(json.loads(isomer('run', 'zoo:tiny', '--reference', '--json').stdout)['executor'], 'reference')
 

@@ -3,6 +3,7 @@
 #include "driver/compile_module.h"
 #include "isomer/command.h"
 #include "isomer/model_options.h"
+#include "isomer/run_options.h"
 #include "isomer/units.h"
 
 namespace isomer::tool {
@@ -11,7 +12,7 @@ Action declare_compile(CLI::App& app) {
   struct Options {
     ModelOptions model;
     driver::CompileOptions compile;
-    std::string out;
+    std::string out, accuracy = "default";
   };
   auto o = std::make_shared<Options>();
   declare_model(app, o->model);
@@ -21,10 +22,12 @@ Action declare_compile(CLI::App& app) {
          "host, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64 or aarch64-dotprod; several in one file, best first")
       ->delimiter(',');
   app.add_option("--pipeline", o->compile.pipeline, "Graph passes that run first (isomer passes list)");
+  declare_accuracy(app, o->accuracy);
   app.add_option("--compile-threads", o->compile.threads, "Threads that compile; 0: one per CPU");
   app.add_option("--dump", o->compile.dump_dir, "Write each kernel's loops, IR and assembly into this folder");
   return [o]() -> Expected<Answer> {
     ISOMER_TRY(const driver::Model model, load(o->model));
+    o->compile.strict = o->accuracy == "strict";
     ISOMER_TRY(const driver::CompileReport report, driver::compile_module(model.graph, o->compile, o->out));
     Answer a;
     a.text =

@@ -6,12 +6,22 @@
 
 namespace isomer::tool {
 
+void declare_accuracy(CLI::App& app, std::string& accuracy) {
+  app.add_option(
+         "--accuracy", accuracy,
+         "strict: convolutions are sums of products in some order; default: fewer products by minimal filtering, "
+         "within 1e-4 of the largest magnitude")
+      ->check(CLI::IsMember({"default", "strict"}))
+      ->capture_default_str();
+}
+
 void declare_run_options(CLI::App& app, RunOptions& o) {
   app.add_option("--input", o.inputs, "Value of an input: NAME=FILE (.npy, .npz, .pb or raw .bin; repeatable)")
       ->allow_extra_args(false);
   app.add_option("--seed", o.seed, "Seed of random inputs")->capture_default_str();
   app.add_option("--range", o.range, "Range of random inputs: LOW:HIGH (standard -1:1; integers 0 or 1)");
   app.add_option("--threads", o.threads, "Threads (0: one per core)")->check(CLI::Range(0, 256));
+  declare_accuracy(app, o.accuracy);
   app.add_flag("--reference", o.reference, "Run in the reference interpreter instead of compiled code");
   app.add_flag("--wide", o.wide, "Keep float32 values as doubles between operators (implies --reference)");
 }
@@ -38,6 +48,7 @@ Expected<driver::InputOptions> input_options(const RunOptions& o) {
 driver::ExecutorOptions executor_options(const RunOptions& o) {
   driver::ExecutorOptions out;
   out.native.threads = o.threads;
+  out.native.strict = o.accuracy == "strict";
   out.reference = o.reference || o.wide;
   out.wide = o.wide;
   return out;

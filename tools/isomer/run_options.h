@@ -18,8 +18,11 @@ struct RunOptions {
   int threads = 0;
   bool wide = false;
   bool reference = false;
+  std::string accuracy = "default";
 };
 
+// --accuracy default or strict: whether algorithms that round otherwise than a sum of products may be used.
+void declare_accuracy(CLI::App& app, std::string& accuracy);
 void declare_run_options(CLI::App& app, RunOptions& options);
 Expected<driver::InputOptions> input_options(const RunOptions& options);
 driver::ExecutorOptions executor_options(const RunOptions& options);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/math.h"
 
 namespace isomer::codegen {
 
@@ -11,6 +12,24 @@ using te::BinaryOp;
 using te::Expr;
 using te::Kind;
 using te::Node;
+
+namespace {
+
+bool is_one(const Expr& e) { return e->kind == Kind::Real && e->real == 1.0; }
+
+// x of 1 / (exp(x) + 1) in float.
+const Expr* logistic_argument(const Node& n) {
+  if (n.binary != BinaryOp::Div || n.dtype != DType::F32 || !is_one(n.args[0])) return nullptr;
+  const Expr& sum = n.args[1];
+  if (sum->kind != Kind::Binary || sum->binary != BinaryOp::Add) return nullptr;
+  for (const size_t i : {0, 1}) {
+    const Expr& e = sum->args[i];
+    if (is_one(sum->args[1 - i]) && e->kind == Kind::Unary && e->unary == te::UnaryOp::Exp) return &e->args[0];
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 Emitter::Emitter(llvm::IRBuilderBase& builder, const Numbers& numbers, llvm::Module& module, const loop::Target& target,
                  const loop::Function& function)
@@ -92,6 +111,11 @@ Lanes Emitter::times(const Lanes& x, int64_t factor) {
 }
 
 Lanes Emitter::binary(const Node& n) {
+  if (const Expr* x = logistic_argument(n); x && numbers_.computed(DType::F32)->isFloatTy()) {
+    const Lanes v = value(*x);
+    const bool estimate = target_.has("avx512f") && target_.has("avx512vl");
+    return {logistic_f32(b_, v.uniform() ? v.v : widen(v), estimate), !v.uniform(), 0};
+  }
   const DType type = n.args[0].dtype();
   const Lanes x = value(n.args[0]), y = value(n.args[1]);
   if (!is_float(type) && Arith::is_division(n.binary)) return division(n, x, y);

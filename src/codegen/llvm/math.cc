@@ -2,7 +2,9 @@
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
+#include <algorithm>
 #include <span>
 
 #include "codegen/llvm/types.h"
@@ -112,6 +114,39 @@ llvm::Value* log_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
   y = b.CreateSelect(b.CreateFCmpOEQ(x, infinity), infinity, y);
   y = b.CreateSelect(b.CreateFCmpOEQ(x, zero), llvm::ConstantFP::getInfinity(x->getType(), true), y);
   return b.CreateSelect(b.CreateFCmpULT(x, zero), llvm::ConstantFP::getNaN(x->getType()), y);
+}
+
+llvm::Value* logistic_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool estimate) {
+  const Float f = floats(b, x);
+  // Beyond 87 the result is no normal number: it is 0.
+  llvm::Value* tiny = b.CreateFCmpOGT(x, f.number(87.0f));
+  llvm::Value* y = b.CreateFAdd(f.exp(f.at_least(f.at_most(x, 87.0f), -87.0f), true), f.number(1.0f));
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  const unsigned lanes = vector ? vector->getNumElements() : 1;
+  if (!estimate || lanes > 16 || (lanes & (lanes - 1)) != 0)
+    return b.CreateSelect(tiny, f.number(0.0f), b.CreateFDiv(f.number(1.0f), y));
+  const unsigned width = std::max(lanes, 4U);
+  auto* wide = llvm::FixedVectorType::get(b.getFloatTy(), width);
+  llvm::Value* in = y;
+  if (!vector) in = b.CreateVectorSplat(width, y);
+  if (vector && lanes < width) {
+    llvm::SmallVector<int, 4> order;
+    for (unsigned i = 0; i < width; ++i) order.push_back(static_cast<int>(i % lanes));
+    in = b.CreateShuffleVector(y, order);
+  }
+  const llvm::Intrinsic::ID id = width == 16  ? llvm::Intrinsic::x86_avx512_rcp14_ps_512
+                                 : width == 8 ? llvm::Intrinsic::x86_avx512_rcp14_ps_256
+                                              : llvm::Intrinsic::x86_avx512_rcp14_ps_128;
+  llvm::Type* mask = width == 16 ? b.getInt16Ty() : b.getInt8Ty();
+  llvm::Value* r =
+      b.CreateIntrinsic(id, {}, {in, llvm::Constant::getNullValue(wide), llvm::Constant::getAllOnesValue(mask)});
+  if (!vector) r = b.CreateExtractElement(r, uint64_t{0});
+  if (vector && lanes < width) {
+    llvm::SmallVector<int, 4> order;
+    for (unsigned i = 0; i < lanes; ++i) order.push_back(static_cast<int>(i));
+    r = b.CreateShuffleVector(r, order);
+  }
+  return b.CreateSelect(tiny, f.number(0.0f), f.fma(f.fma(b.CreateFNeg(y), r, f.number(1.0f)), r, r));
 }
 
 llvm::Value* tanh_f32(llvm::IRBuilderBase& b, llvm::Value* x) {

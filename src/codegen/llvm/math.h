@@ -13,6 +13,9 @@ namespace isomer::codegen {
 llvm::Value* exp_f32(llvm::IRBuilderBase& b, llvm::Value* x);
 llvm::Value* log_f32(llvm::IRBuilderBase& b, llvm::Value* x);
 llvm::Value* tanh_f32(llvm::IRBuilderBase& b, llvm::Value* x);
+// 1 / (1 + e^x). `estimate`: the machine has AVX-512's estimate of a reciprocal for vectors of all widths, which one step
+// of Newton's makes as exact as a division that takes as long as all the rest.
+llvm::Value* logistic_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool estimate);
 llvm::Value* erf_f32(llvm::IRBuilderBase& b, llvm::Value* x);
 
 }  // namespace isomer::codegen

@@ -29,7 +29,10 @@ Tensor samples(uint32_t stride) {
   return t;
 }
 
-Tensor apply(UnaryOp op, const Tensor& x, loop::LoopKind kind, const std::optional<loop::Target>& target = {}) {
+using Function = std::function<Expr(const Expr&)>;
+
+Tensor apply(const Function& function, const Tensor& x, loop::LoopKind kind,
+             const std::optional<loop::Target>& target = {}) {
   constexpr int64_t kBlock = 1024;
   const Expr o(te::Axis{0, "o", Dim(0)}), i(te::Axis{1, "i", Dim(0)});
   const int64_t blocks = (x.size() + kBlock - 1) / kBlock;
@@ -39,7 +42,7 @@ Tensor apply(UnaryOp op, const Tensor& x, loop::LoopKind kind, const std::option
   f.name = "apply";
   f.buffers = {argument("x", DType::F32, padded.dims()), argument("y", DType::F32, padded.dims(), true)};
   f.arguments = 2;
-  const Expr value = te::unary(op, Expr::read(0, DType::F32, {o, i}));
+  const Expr value = function(Expr::read(0, DType::F32, {o, i}));
   f.body = loop::Stmt::loop(0, "o", Expr(blocks), loop::LoopKind::Parallel,
                             loop::Stmt::loop(1, "i", Expr(kBlock), kind, loop::Stmt::store(1, {o, i}, value)));
   return run_kernel(f, {padded, Tensor(DType::F32, padded.dims())}, {}, target).arguments[1];
@@ -56,9 +59,13 @@ double distance(float have, double want) {
   return std::fabs(have - want) / std::ldexp(1.0, std::max(exponent, -125) - 24);
 }
 
-void check(UnaryOp op, double (*exact)(double), double bound) {
+Function of(UnaryOp op) {
+  return [op](const Expr& x) { return te::unary(op, x); };
+}
+
+void check(const std::string& name, const Function& function, double (*exact)(double), double bound) {
   const Tensor x = samples(2503);
-  const Tensor y = apply(op, x, loop::LoopKind::Vector);
+  const Tensor y = apply(function, x, loop::LoopKind::Vector);
   double worst = 0;
   float where = 0;
   for (int64_t i = 0; i < x.size(); ++i) {
@@ -66,19 +73,31 @@ void check(UnaryOp op, double (*exact)(double), double bound) {
     const double d = distance(y.as<float>()[static_cast<size_t>(i)], exact(v));
     if (d > worst) worst = d, where = v;
   }
-  std::printf("%s: at most %.3f units of the last place, at %.9g\n", std::string(te::name(op)).c_str(), worst, where);
+  std::printf("%s: at most %.3f units of the last place, at %.9g\n", name.c_str(), worst, where);
   EXPECT_LE(worst, bound) << "at " << where;
 }
 
-TEST(Math, Exp) { check(UnaryOp::Exp, std::exp, 1.1); }
-TEST(Math, Log) { check(UnaryOp::Log, std::log, 1.0); }
-TEST(Math, Tanh) { check(UnaryOp::Tanh, std::tanh, 1.5); }
-TEST(Math, Erf) { check(UnaryOp::Erf, std::erf, 1.3); }
+TEST(Math, Exp) { check("exp", of(UnaryOp::Exp), std::exp, 1.1); }
+TEST(Math, Log) { check("log", of(UnaryOp::Log), std::log, 1.0); }
+TEST(Math, Tanh) { check("tanh", of(UnaryOp::Tanh), std::tanh, 1.5); }
+TEST(Math, Erf) { check("erf", of(UnaryOp::Erf), std::erf, 1.3); }
+
+Expr logistic(const Expr& x) { return Expr(1) / (te::exp(-x) + Expr(1)); }
+
+TEST(Math, Logistic) {
+  const auto exact = [](double x) {
+    const double y = 1 / (1 + std::exp(-x));
+    return y < 0x1p-125 ? 0 : y;
+  };
+  check("logistic", logistic, exact, 2.5);
+  const Tensor x = samples(1000003);
+  EXPECT_EQ(apply(logistic, x, loop::LoopKind::Vector), apply(logistic, x, loop::LoopKind::Serial));
+}
 
 TEST(Math, TheSameBitsWithAndWithoutLanes) {
   const Tensor x = samples(1000003);
   for (const UnaryOp op : {UnaryOp::Exp, UnaryOp::Log, UnaryOp::Tanh, UnaryOp::Erf})
-    EXPECT_EQ(apply(op, x, loop::LoopKind::Vector), apply(op, x, loop::LoopKind::Serial)) << te::name(op);
+    EXPECT_EQ(apply(of(op), x, loop::LoopKind::Vector), apply(of(op), x, loop::LoopKind::Serial)) << te::name(op);
 }
 
 }  // namespace

@@ -53,6 +53,26 @@ TEST(Executor, GivesTheSameBytesWithAnyThreadsAndTwice) {
   EXPECT_EQ(std::vector<std::string>(hashes.size(), hashes[0]), hashes);
 }
 
+TEST(Executor, StrictSumsProducts) {
+  // Whole numbers below 2^24 are exact in any order of a sum, and not after a transform that divides by 6 and 24.
+  const ir::Graph g =
+      graph("graph @g(%x: f32[1,32,16,16]) { return conv(%x, const f32[32,32,3,3] splat(7)){pads=[1,1,1,1]} }");
+  Tensor x(DType::F32, {1, 32, 16, 16});
+  for (int64_t i = 0; i < x.size(); ++i) x.mutable_as<float>()[i] = static_cast<float>(i * 7919 % 1009);
+  const auto exact = interp::run(g, ops::table(), {x});
+  ASSERT_TRUE(exact.ok());
+  for (const bool strict : {true, false}) {
+    ExecutorOptions o;
+    o.native.strict = strict;
+    auto executor = Executor::make(g, o);
+    ASSERT_TRUE(executor.ok()) << executor.error().to_string();
+    const auto found = executor->run({x});
+    ASSERT_TRUE(found.ok());
+    EXPECT_EQ((*found)[0] == (*exact)[0], strict);
+    EXPECT_TRUE(compare((*found)[0], (*exact)[0], {.absolute = 1, .relative = 1e-5}).ok());
+  }
+}
+
 TEST(Executor, GivesTheSameBytesFromEightThreadsAtOnce) {
   const auto model = load_model("zoo:tiny");
   ASSERT_TRUE(model.ok());
