@@ -33,6 +33,9 @@ struct Object {
 // The machine this runs on, as it says itself.
 Expected<loop::Target> host_target();
 
+// What made the code: another version may make other code of the same functions.
+std::string version();
+
 // The functions must satisfy loop::verify; what is found broken on the way is an error, E-codegen.
 Expected<std::vector<Object>> emit_objects(std::span<const loop::Function> functions, const loop::Target& target,
                                            const Options& options = {});

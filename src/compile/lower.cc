@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -10,10 +11,12 @@
 #include "compile/arena.h"
 #include "compile/group.h"
 #include "compile/kernel.h"
+#include "compile/kernel_cache.h"
 #include "compile/pack.h"
 #include "compile/stages.h"
 #include "compile/storage.h"
 #include "loop/print.h"
+#include "loop/signature.h"
 
 namespace isomer::compile {
 
@@ -54,6 +57,13 @@ void give_outputs_their_own_stages(StageGraph& g) {
   }
 }
 
+// Zeros that take no memory until somebody looks at them, and nobody does.
+Tensor untouched(int64_t elements) {
+  const std::shared_ptr<void> bytes(std::calloc(static_cast<size_t>(elements) + 1, sizeof(float)), std::free);
+  ISOMER_ASSERT(bytes, "no memory");
+  return Tensor(DType::F32, {elements}, static_cast<const std::byte*>(bytes.get()), bytes);
+}
+
 class Lowering {
  public:
   Lowering(StageGraph graph, const LowerOptions& options) : g_(std::move(graph)), options_(options) {}
@@ -61,10 +71,12 @@ class Lowering {
 
  private:
   void ports(const ir::Graph& source);
-  void add_step(Kernel kernel);
+  void add_step(Kernel kernel, const std::string& signature);
   void place_values();
   int root(int value) const;
-  std::string function_for(loop::Function f);
+  std::vector<Kernel> kernels_of(const Scene& scene, const Group& group) const;
+  void add_group(const Scene& scene, const Group& group);
+  std::string function_for(loop::Function f, const std::string& signature);
   uint32_t weight(const Argument& a);
 
   StageGraph g_;
@@ -72,8 +84,8 @@ class Lowering {
   std::vector<Layout> layouts_;
   std::vector<std::vector<int>> readers_;
   Lowered out_;
-  std::vector<Kernel> kernels_;                 // by step
-  std::map<std::string, std::string> by_text_;  // the text of a function -> its name
+  std::vector<Kernel> kernels_;               // by step
+  std::map<std::string, std::string> names_;  // the signature of a function -> its name
   std::map<int, std::vector<std::pair<std::optional<Packing>, uint32_t>>> weights_;  // by value
 };
 
@@ -102,29 +114,25 @@ void Lowering::ports(const ir::Graph& source) {
 }
 
 // Equal loops are one function, whatever their buffers are called.
-std::string Lowering::function_for(loop::Function f) {
-  f.name = "kernel";
-  const std::vector<std::string> origin = std::move(f.origin);
-  f.origin.clear();
-  for (size_t i = 0; i < f.buffers.size(); ++i) f.buffers[i].name = fmt::format("b{}", i);
-  auto [it, fresh] = by_text_.try_emplace(loop::print(f), "");
+std::string Lowering::function_for(loop::Function f, const std::string& signature) {
+  auto [it, fresh] = names_.try_emplace(signature, "");
   if (!fresh) return it->second;
-  out_.texts.push_back(it->first);
   it->second = fmt::format("kernel_{}", out_.functions.size());
   f.name = it->second;
-  f.origin = origin;
+  for (size_t i = 0; i < f.buffers.size(); ++i) f.buffers[i].name = fmt::format("b{}", i);
   out_.functions.push_back(std::move(f));
+  out_.signatures.push_back(signature);
   return it->second;
 }
 
-void Lowering::add_step(Kernel kernel) {
+void Lowering::add_step(Kernel kernel, const std::string& signature) {
   Step step;
   step.origin = kernel.function.origin;
   step.tasks = kernel.function.tasks();
   step.scratch_bytes = static_cast<uint64_t>(kernel.function.scratch_bytes());
   step.flops = kernel.flops;
   step.bytes = kernel.bytes;
-  step.function = function_for(kernel.function);
+  step.function = function_for(kernel.function, signature);
   out_.plan.steps.push_back(std::move(step));
   kernels_.push_back(std::move(kernel));
 }
@@ -183,6 +191,56 @@ void Lowering::place_values() {
     }
 }
 
+std::vector<Kernel> Lowering::kernels_of(const Scene& scene, const Group& group) const {
+  if (options_.contract && group.contraction && options_.winograd)
+    if (auto winograd = winograd_kernel(scene, group, "kernel")) return {*std::move(winograd)};
+  if (options_.contract)
+    if (auto window = window_kernel(scene, group, "kernel")) return {*std::move(window)};
+  if (options_.contract && group.contraction)
+    if (auto tiles = contraction_kernels(scene, group, "kernel")) return *std::move(tiles);
+  return {rows_kernel(scene, group, "kernel")};
+}
+
+void Lowering::add_group(const Scene& scene, const Group& group) {
+  if (!options_.cache || options_.weights) {
+    for (Kernel& kernel : kernels_of(scene, group)) {
+      const std::string signature = loop::signature(kernel.function);
+      add_step(std::move(kernel), signature);
+    }
+    return;
+  }
+  const KernelCache::Key key = KernelCache::key(scene, group);
+  const auto first = static_cast<int>(g_.values.size()), own = static_cast<int>(key.values.size());
+  std::shared_ptr<const KernelCache::Entry> known = options_.cache->find(key);
+  if (!known) {
+    auto entry = std::make_shared<KernelCache::Entry>();
+    entry->kernels = kernels_of(scene, group);
+    for (Kernel& k : entry->kernels) {
+      entry->signatures.push_back(loop::signature(k.function));
+      for (Argument& a : k.arguments) {
+        const auto at = std::find(key.values.begin(), key.values.end(), a.value);
+        a.value = a.value >= first ? a.value - first + own : static_cast<int>(at - key.values.begin());
+      }
+    }
+    entry->added.assign(g_.values.begin() + first, g_.values.end());
+    known = std::move(entry);
+    options_.cache->add(key, known);
+  } else {
+    g_.values.insert(g_.values.end(), known->added.begin(), known->added.end());
+  }
+  for (size_t i = 0; i < known->kernels.size(); ++i) {
+    Kernel k = known->kernels[i];
+    for (Argument& a : k.arguments)
+      a.value = a.value >= own ? a.value - own + first : key.values[static_cast<size_t>(a.value)];
+    k.function.origin.clear();
+    for (const int s : group.stages)
+      for (const std::string& o : scene.stage(s).origin)
+        if (std::find(k.function.origin.begin(), k.function.origin.end(), o) == k.function.origin.end())
+          k.function.origin.push_back(o);
+    add_step(std::move(k), known->signatures[i]);
+  }
+}
+
 Expected<Lowered> Lowering::run(const ir::Graph& source) {
   give_outputs_their_own_stages(g_);
   if (options_.fuse) {
@@ -208,7 +266,7 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
                       return static_cast<int>(g_.values.size()) - 1;
                     },
                     [this](int64_t elements, const std::function<void(float*)>& fill) {
-                      Tensor t(DType::F32, {elements});
+                      Tensor t = options_.weights ? Tensor(DType::F32, {elements}) : untouched(elements);
                       if (options_.weights) fill(t.mutable_as<float>());
                       StageValue& v = g_.values.emplace_back();
                       v.name = "constant";
@@ -216,18 +274,7 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
                       v.constant = std::move(t);
                       return static_cast<int>(g_.values.size()) - 1;
                     }};
-  for (const Group& group : groups) {
-    std::optional<std::vector<Kernel>> tiles;
-    if (options_.contract && group.contraction) {
-      auto winograd = options_.winograd ? winograd_kernel(scene, group, "kernel") : std::nullopt;
-      if (winograd) tiles.emplace().push_back(*std::move(winograd));
-    }
-    if (options_.contract && !tiles)
-      if (auto window = window_kernel(scene, group, "kernel")) tiles.emplace().push_back(*std::move(window));
-    if (options_.contract && !tiles && group.contraction) tiles = contraction_kernels(scene, group, "kernel");
-    if (!tiles) tiles.emplace().push_back(rows_kernel(scene, group, "kernel"));
-    for (Kernel& kernel : *tiles) add_step(std::move(kernel));
-  }
+  for (const Group& group : groups) add_group(scene, group);
   place_values();
   return std::move(out_);
 }

@@ -13,18 +13,21 @@
 
 namespace isomer::compile {
 
+class KernelCache;
+
 struct LowerOptions {
   loop::Target target;
-  bool fuse = true;      // off: every stage is a kernel of its own, in row-major order: the naive reference
-  bool contract = true;  // off: contractions are plain loops
-  bool winograd = true;  // off: no algorithm that rounds otherwise than a sum of products in some order
-  bool weights = true;   // off: the plan's weights have no bytes, for those who ask for sizes alone
+  bool fuse = true;              // off: every stage is a kernel of its own, in row-major order: the naive reference
+  bool contract = true;          // off: contractions are plain loops
+  bool winograd = true;          // off: no algorithm that rounds otherwise than a sum of products in some order
+  bool weights = true;           // off: the plan's weights have no bytes, for those who ask for sizes alone
+  KernelCache* cache = nullptr;  // with weights off and one target: kernels that earlier plans had
 };
 
 struct Lowered {
   Plan plan;
   std::vector<loop::Function> functions;  // distinct; a step names one of them
-  std::vector<std::string> texts;         // of the functions, with names left out: equal kernels have equal texts
+  std::vector<std::string> signatures;    // of the functions (loop/signature.h)
   uint64_t least_arena_bytes = 0;         // the most bytes that are alive at once: no plan can do with less
 };
 

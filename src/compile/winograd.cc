@@ -333,19 +333,24 @@ Stmt Winograd::patch_to_points(const Expr& corner_row, const Expr& corner_column
     const LoopAxis lane = fresh("v", width);
     return loop(lane, body(lane.expr()), LoopKind::Vector);
   };
+  // Simplified once: what differs from one element of the patch to the next is a number.
+  const int64_t by_row = layout.strides[s_.row_dim], by_column = layout.strides[s_.column_dim];
+  const Expr corner = te::simplify(origin + corner_row * Expr(by_row) + corner_column * Expr(by_column) + channel);
+  std::vector<Expr> row_inside, column_inside;
+  for (size_t k = 0; k < patch && !inside; ++k) {
+    const Expr step(static_cast<int64_t>(k));
+    row_inside.push_back(te::simplify(te::in_range(corner_row + step, Expr(s_.h))));
+    column_inside.push_back(te::simplify(te::in_range(corner_column + step, Expr(s_.w))));
+  }
   std::vector<Stmt> parts;
   for (size_t j = 0; j < patch; ++j)
     for (size_t i = 0; i < patch; ++i)
       parts.push_back(vector([&](const Expr& lane) {
         const Expr value = combine(f_.input[i], [&](size_t y) {
-          const Expr row = corner_row + Expr(static_cast<int64_t>(y)),
-                     column = corner_column + Expr(static_cast<int64_t>(j));
-          const Expr at = origin + row * Expr(layout.strides[s_.row_dim]) +
-                          column * Expr(layout.strides[s_.column_dim]) + channel + lane;
-          const Expr read = Expr::read(input_, DType::F32, {te::simplify(at)});
+          const int64_t ahead = static_cast<int64_t>(y) * by_row + static_cast<int64_t>(j) * by_column;
+          const Expr read = Expr::read(input_, DType::F32, {corner + lane + Expr(ahead)});
           if (inside) return read;
-          const Expr there = te::in_range(row, Expr(s_.h)) && te::in_range(column, Expr(s_.w));
-          return te::select(te::simplify(there), read, Expr::real(DType::F32, 0));
+          return te::select(row_inside[y] && column_inside[j], read, Expr::real(DType::F32, 0));
         });
         return Stmt::store(half, {Expr(static_cast<int64_t>(i * patch + j) * lanes_) + lane}, value);
       }));

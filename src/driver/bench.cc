@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "driver/peak.h"
+#include "base/peak.h"
 #include "driver/piece.h"
 #include "driver/summary.h"
 #include "tensor/compare.h"

@@ -39,6 +39,7 @@ Action declare_compare(CLI::App& app);
 Action declare_compile(CLI::App& app);
 Action declare_completion(CLI::App& app);
 Action declare_convert(CLI::App& app);
+Action declare_cost(CLI::App& app);
 Action declare_ops(CLI::App& app);
 Action declare_optimize(CLI::App& app);
 Action declare_passes(CLI::App& app);

@@ -54,6 +54,15 @@ const std::vector<Command>& commands() {
        "  isomer convert model.iso model.onnx\n",
        declare_convert},
       {"check", "Is a model well formed, and can Isomer run all of it?", "  isomer check model.onnx\n", declare_check},
+      {"cost", "What a model costs by kernel, and the store of measured kernels",
+       "  isomer cost show zoo:squeezenet1_1 --threads 1\n"
+       "  isomer cost show zoo:resnet50 --measure --json\n"
+       "  isomer cost show zoo:bert_base --estimate\n"
+       "  isomer cost show\n"
+       "  isomer cost export times.db\n"
+       "  isomer cost import times.db\n"
+       "  isomer cost clear\n",
+       declare_cost},
       {"zoo", "Write a benchmark network",
        "  isomer zoo resnet50 -o resnet50.onnx\n"
        "  isomer zoo bert_base --layers 2 --sequence 32 -o bert.onnx\n"

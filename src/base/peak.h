@@ -1,10 +1,10 @@
 // The machine's arithmetic peak, measured: fused multiply-adds on registers, in the widest vectors that the CPU has.
 #pragma once
 
-namespace isomer::driver {
+namespace isomer {
 
 // float32 operations per second of this many threads (0: one per core) at the same time; a product and a sum are two. Takes
 // some tens of milliseconds.
 double measure_peak_flops(int threads);
 
-}  // namespace isomer::driver
+}  // namespace isomer

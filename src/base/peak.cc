@@ -1,4 +1,4 @@
-#include "driver/peak.h"
+#include "base/peak.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace isomer::driver {
+namespace isomer {
 namespace {
 
 constexpr int kChains = 12;  // enough of them to hide the latency of two units
@@ -72,4 +72,4 @@ double measure_peak_flops(int threads) {
   return sink[0] == 0.123F ? 0 : total;  // the sums must not be optimised away
 }
 
-}  // namespace isomer::driver
+}  // namespace isomer

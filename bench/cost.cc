@@ -1,0 +1,211 @@
+// How well prices predict: over the networks of the zoo, and over random variants of one network by Kendall's tau.
+//
+//   cost [--threads N] [--seconds S] [--variants N --of NETWORK] [--store FILE] [NETWORK ...]
+//
+// "run" is the fastest whole run, "steps" the sum over the steps of a low quantile of their times in whole runs: on a busy
+// machine no long run is undisturbed, but most of its steps are. Errors are those of the price against the smaller one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "base/random.h"
+#include "codegen/codegen.h"
+#include "compile/executable.h"
+#include "cost/measure.h"
+#include "cost/pricer.h"
+#include "driver/inputs.h"
+#include "ops/table.h"
+#include "passes/manager.h"
+#include "rewrite/apply.h"
+#include "rewrite/library.h"
+#include "zoo/zoo.h"
+
+namespace isomer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+struct Options {
+  int threads = 1;
+  double seconds = 2;
+  int variants = 0;
+  uint64_t seed = 1;
+  std::string of = "squeezenet1_1", store = "-";
+  std::vector<std::string> networks;
+};
+
+struct Measured {
+  double run = 0, steps = 0;
+  double best() const { return std::min(run, steps); }
+};
+
+Expected<Measured> measured(const ir::Graph& graph, const Options& options) {
+  passes::Options fold;  // what is priced as free must be so
+  fold.limits.node_growth = fold.limits.total_growth = int64_t{1} << 32;
+  ISOMER_TRY(const ir::Graph ready, passes::run_pipeline(graph, ops::table(), "inference", fold));
+  compile::ExecutableOptions build;
+  ISOMER_TRY(build.lower.target, codegen::host_target());
+  ISOMER_TRY(const auto executable, compile::Executable::build(ready, ops::table(), build));
+  ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(ready, {}));
+  Measured out;
+  out.run = 1e30;
+  {
+    ISOMER_TRY(compile::Runner runner, compile::Runner::make(executable, options.threads));
+    ISOMER_TRY(std::vector<Tensor> outputs, runner.run(inputs));
+    size_t runs = 0;
+    for (const auto begin = Clock::now(); runs < 5 || since(begin) < options.seconds / 2; ++runs) {
+      const auto start = Clock::now();
+      ISOMER_CHECK_OK(runner.run_into(inputs, outputs));
+      out.run = std::min(out.run, since(start));
+    }
+  }
+  ISOMER_TRY(compile::Runner runner, compile::Runner::make(executable, options.threads, ISO_PROFILE));
+  ISOMER_TRY(std::vector<Tensor> outputs, runner.run(inputs));
+  std::vector<std::vector<double>> samples;
+  std::vector<double> totals;
+  size_t runs = 0;
+  for (const auto begin = Clock::now(); runs < 10 || since(begin) < options.seconds / 2; ++runs) {
+    const std::vector<iso_profile> profile = runner.profile();
+    samples.resize(profile.size());
+    totals.resize(profile.size());
+    for (size_t i = 0; i < profile.size(); ++i) {
+      if (runs > 0) samples[i].push_back(profile[i].seconds - totals[i]);
+      totals[i] = profile[i].seconds;
+    }
+    ISOMER_CHECK_OK(runner.run_into(inputs, outputs));
+  }
+  for (const auto& s : samples) out.steps += cost::summarise(s).seconds;
+  return out;
+}
+
+Expected<void> over_the_zoo(cost::Pricer& pricer, const Options& options) {
+  std::printf("%-16s %7s %10s %10s %10s %10s %8s %8s %9s %8s\n", "network", "kernels", "priced", "analytic", "run",
+              "steps", "error", "analytic", "measured", "seconds");
+  double worst = 0, worst_analytic = 0, logs = 0;
+  int count = 0;
+  for (const std::string& name : options.networks) {
+    const auto graph = zoo::build(name, ops::table());
+    if (!graph.ok()) return graph.error();
+    const auto start = Clock::now();
+    ISOMER_TRY(const cost::Price price, pricer.price(*graph));
+    const double seconds = since(start);
+    ISOMER_TRY(const cost::Price analytic, pricer.estimate(*graph));
+    ISOMER_TRY(const Measured m, measured(*graph, options));
+    const double error = price.seconds / m.best() - 1, analytic_error = analytic.seconds / m.best() - 1;
+    std::printf("%-16s %7zu %8.3fms %8.3fms %8.3fms %8.3fms %+7.1f%% %+7.1f%% %9zu %8.2f\n", name.c_str(),
+                price.kernels, price.seconds * 1e3, analytic.seconds * 1e3, m.run * 1e3, m.steps * 1e3, error * 100,
+                analytic_error * 100, price.measured, seconds);
+    std::fflush(stdout);
+    worst = std::max(worst, std::abs(error));
+    worst_analytic = std::max(worst_analytic, std::abs(analytic_error));
+    logs += std::abs(std::log(analytic.seconds / m.best()));
+    ++count;
+  }
+  if (count > 0)
+    std::printf("worst error %.1f%%; of the analytic model %.1f%%, on average by a factor %.2f\n", worst * 100,
+                worst_analytic * 100, std::exp(logs / count));
+  return {};
+}
+
+double kendall_tau(const std::vector<double>& a, const std::vector<double>& b) {
+  double agree = 0, pairs = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      const double s = (a[i] - a[j]) * (b[i] - b[j]);
+      agree += s > 0 ? 1 : s < 0 ? -1 : 0;
+      ++pairs;
+    }
+  return pairs > 0 ? agree / pairs : 1;
+}
+
+Expected<void> over_variants(cost::Pricer& pricer, const Options& options) {
+  ISOMER_TRY(const ir::Graph start, zoo::build(options.of, ops::table()));
+  ISOMER_TRY(const ir::Graph graph, passes::run_pipeline(start, ops::table(), "inference"));
+  rewrite::AttrHabitTable habits{ops::table()};
+  ISOMER_TRY(const rewrite::RuleLibrary library,
+             rewrite::load_rules(ISOMER_SOURCE_DIR "/rules", ops::table(), rewrite::Trust::AsWritten));
+  std::vector<const rewrite::Rule*> rules;
+  for (const rewrite::Rule& r : library.rules) rules.push_back(&r);
+  const rewrite::Matcher matcher(rules, habits);
+  Random random(options.seed);
+  std::vector<double> prices, analytic, times;
+  std::printf("\n%s, seed %llu\n%-8s %6s %7s %10s %10s %10s %10s\n", options.of.c_str(),
+              static_cast<unsigned long long>(options.seed), "variant", "rules", "kernels", "priced", "analytic", "run",
+              "steps");
+  while (prices.size() < static_cast<size_t>(options.variants)) {
+    rewrite::EditGraph edit(graph, ops::table(), habits);
+    rewrite::MatchSet set(matcher, edit);
+    const auto wanted = 1 + random.below(8);
+    size_t applied = 0;
+    for (int tries = 0; tries < 50 && applied < wanted && !set.matches().empty(); ++tries) {
+      const rewrite::Match m = set.matches()[random.below(set.matches().size())];
+      if (!matcher.holds(edit, m)) continue;
+      const auto done = rewrite::apply(edit, matcher.rule(m.rule), m);
+      if (!done.ok()) continue;
+      set.update(edit, *done);
+      ++applied;
+    }
+    ISOMER_TRY(const ir::Graph variant, edit.graph());
+    const auto price = pricer.price(variant), estimate = pricer.estimate(variant);
+    if (!price.ok() || !estimate.ok()) continue;
+    ISOMER_TRY(const Measured m, measured(variant, options));
+    std::printf("%-8zu %6zu %7zu %8.3fms %8.3fms %8.3fms %8.3fms\n", prices.size(), applied, price->kernels,
+                price->seconds * 1e3, estimate->seconds * 1e3, m.run * 1e3, m.steps * 1e3);
+    std::fflush(stdout);
+    prices.push_back(price->seconds);
+    analytic.push_back(estimate->seconds);
+    times.push_back(m.best());
+  }
+  std::printf("Kendall's tau %.3f, of the analytic model %.3f\n", kendall_tau(prices, times),
+              kendall_tau(analytic, times));
+  return {};
+}
+
+Expected<void> run(Options options) {
+  cost::PricerOptions o;
+  ISOMER_TRY(o.target, codegen::host_target());
+  o.threads = options.threads;
+  o.store = options.store;
+  ISOMER_TRY(const auto pricer, cost::Pricer::make(ops::table(), o));
+  if (options.networks.empty() && options.variants == 0)
+    for (const zoo::Network& n : zoo::networks()) options.networks.push_back(n.name);
+  if (!options.networks.empty()) ISOMER_CHECK_OK(over_the_zoo(*pricer, options));
+  if (options.variants > 0) ISOMER_CHECK_OK(over_variants(*pricer, options));
+  for (const Diagnostic& d : pricer->take_warnings()) std::fprintf(stderr, "%s\n", d.message.c_str());
+  return {};
+}
+
+}  // namespace
+}  // namespace isomer
+
+int main(int argc, char** argv) {
+  isomer::Options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string a = argv[i];
+    const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
+    if (a == "--threads")
+      o.threads = std::max(1, std::atoi(value().c_str()));
+    else if (a == "--seconds")
+      o.seconds = std::atof(value().c_str());
+    else if (a == "--variants")
+      o.variants = std::atoi(value().c_str());
+    else if (a == "--seed")
+      o.seed = static_cast<uint64_t>(std::atoll(value().c_str()));
+    else if (a == "--of")
+      o.of = value();
+    else if (a == "--store")
+      o.store = value();
+    else
+      o.networks.push_back(a);
+  }
+  const auto done = isomer::run(o);
+  if (done.ok()) return 0;
+  std::fprintf(stderr, "%s\n", done.error().to_string().c_str());
+  return 2;
+}

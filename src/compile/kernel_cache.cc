@@ -1,0 +1,63 @@
+#include "compile/kernel_cache.h"
+
+#include <algorithm>
+
+#include "te/signature.h"
+
+namespace isomer::compile {
+namespace {
+
+bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+
+void add_value(te::Signature& s, const Scene& scene, const Group& group, int value) {
+  const StageValue& v = scene.value(value);
+  const Layout& layout = scene.layout(value);
+  s.add(static_cast<int64_t>(v.dtype)).add(int64_t{v.constant.has_value()}).add(int64_t{v.input >= 0});
+  s.add(int64_t{v.host >= 0}).add(int64_t{contains(scene.graph->outputs, value)});
+  s.add(static_cast<int64_t>(v.dims.size())).add(layout.span);
+  for (const int64_t d : v.dims) s.add(d);
+  for (const int d : layout.order) s.add(int64_t{d});
+  for (const int64_t d : layout.strides) s.add(d);
+  // Who reads it: inside the group, and whether anybody outside does.
+  const std::vector<int>& readers = (*scene.readers)[static_cast<size_t>(value)];
+  int64_t outside = 0;
+  for (const int r : readers) {
+    const auto at = std::find(group.stages.begin(), group.stages.end(), r);
+    if (at == group.stages.end())
+      ++outside;
+    else
+      s.add(static_cast<int64_t>(at - group.stages.begin()));
+  }
+  s.add(int64_t{-1}).add(outside);
+}
+
+}  // namespace
+
+KernelCache::Key KernelCache::key(const Scene& scene, const Group& group) {
+  te::Signature s(true);
+  s.add(int64_t{group.contraction.has_value()});
+  for (size_t i = 0; i < group.stages.size(); ++i) {
+    const ModelStage& stage = scene.stage(group.stages[i]);
+    s.add_tensor(stage.value);
+    for (const te::Axis& a : stage.axes) s.add_axis(a);
+    s.add(stage.body);
+    for (const int row : group.rows[i]) s.add_var(row);
+    s.add(int64_t{-1});
+  }
+  for (size_t i = 0; i < s.tensors().size(); ++i) add_value(s, scene, group, s.tensors()[i]);
+  return {s.bytes(), s.tensors()};
+}
+
+std::shared_ptr<const KernelCache::Entry> KernelCache::find(const Key& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = entries_.find(key.bytes);
+  return it == entries_.end() ? nullptr : it->second;
+}
+
+void KernelCache::add(const Key& key, std::shared_ptr<const Entry> entry) {
+  const std::lock_guard lock(mutex_);
+  if (entries_.size() >= capacity_) entries_.clear();
+  entries_.emplace(key.bytes, std::move(entry));
+}
+
+}  // namespace isomer::compile

@@ -1,0 +1,179 @@
+#include "cost/measure.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "codegen/codegen.h"
+#include "compile/host_program.h"
+#include "cost/test_bed.h"
+#include "runtime/abi.h"
+
+namespace isomer::cost {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr size_t kLeastRuns = 5;
+constexpr double kAgreement = 0.01;  // of the low quantile and the fastest run
+
+Diagnostic failure(std::string what) { return {"E-measure", std::move(what)}; }
+
+// A plan of pairs of steps: one that prepares the caches, and the kernel on one of its copies.
+class Rig {
+ public:
+  Rig(const Subject& subject, const MeasureOptions& options) : subject_(subject), options_(options) {}
+  ~Rig() {
+    iso_free_context(context_, nullptr);
+    if (model_) iso_close(model_, nullptr);
+  }
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
+
+  Expected<Timing> run(iso_kernel kernel);
+
+ private:
+  Expected<void> build(iso_kernel kernel);
+  Expected<void> sample();
+
+  const Subject& subject_;
+  const MeasureOptions& options_;
+  std::unique_ptr<TestBed> bed_;
+  std::unique_ptr<compile::HostProgram> program_;
+  iso_model* model_ = nullptr;
+  iso_context* context_ = nullptr;
+  std::vector<double> totals_;          // of each kernel step so far
+  std::vector<double> clean_, others_;  // times
+};
+
+Expected<void> Rig::build(iso_kernel kernel) {
+  const loop::Function& f = *subject_.function;
+  ISOMER_TRY(bed_, TestBed::make(f, subject_.roles, {options_.weight_pool, 16, options_.traffic, options_.threads}));
+  compile::Plan plan;
+  plan.model = "measurement";
+  plan.target = options_.target;
+  for (size_t copy = 0; copy < bed_->copies(); ++copy) {
+    compile::Step prepare;
+    prepare.function = "prepare";
+    prepare.arguments = {{compile::Space::Address, 0, reinterpret_cast<uintptr_t>(bed_.get())}};
+    prepare.tasks = options_.threads;
+    compile::Step step;
+    step.function = f.name;
+    step.tasks = f.tasks();
+    step.scratch_bytes = static_cast<uint64_t>(f.scratch_bytes());
+    step.flops = subject_.flops;
+    step.bytes = subject_.bytes;
+    for (size_t i = 0; i < static_cast<size_t>(f.arguments); ++i)
+      step.arguments.push_back({compile::Space::Address, 0, reinterpret_cast<uintptr_t>(bed_->argument(i, copy))});
+    plan.steps.push_back(std::move(prepare));
+    plan.steps.push_back(std::move(step));
+  }
+  ISOMER_TRY(program_, compile::HostProgram::make(std::move(plan), [&](std::string_view name) {
+               return name == "prepare" ? &TestBed::renew : kernel;
+             }));
+  iso_error error;
+  model_ = iso_open_program(program_->get(), &error);
+  if (!model_) return failure(error.message);
+  context_ = iso_new_context(model_, options_.threads, ISO_PROFILE, &error);
+  if (!context_) return failure(error.message);
+  totals_.assign(bed_->copies(), 0);
+  return {};
+}
+
+// One run of the plan: the times of the kernel's steps, the undisturbed ones apart.
+Expected<void> Rig::sample() {
+  bed_->begin();
+  iso_error error;
+  if (iso_run(context_, nullptr, 0, nullptr, 0, &error) != ISO_OK) return failure(error.message);
+  const std::vector<bool> undisturbed = bed_->undisturbed();
+  for (size_t i = 0; i < totals_.size(); ++i) {
+    iso_profile p;
+    if (iso_step_profile(context_, static_cast<uint32_t>(i) * 2 + 1, &p, nullptr) != ISO_OK)
+      return failure("the runtime has no times");
+    (i < undisturbed.size() && undisturbed[i] ? clean_ : others_).push_back(p.seconds - totals_[i]);
+    totals_[i] = p.seconds;
+  }
+  return {};
+}
+
+Expected<Timing> Rig::run(iso_kernel kernel) {
+  ISOMER_CHECK_OK(build(kernel));
+  auto first = sample();  // warms up: code, page tables, threads
+  if (!first.ok()) {
+    bed_->fill_integers(1);  // a zero may be a divisor
+    first = sample();
+  }
+  ISOMER_CHECK_OK(first);
+  clean_.clear();
+  others_.clear();
+  const auto start = Clock::now();
+  while (clean_.size() < options_.most_runs && since(start) < options_.most_seconds) {
+    ISOMER_CHECK_OK(sample());
+    if (clean_.size() < kLeastRuns) continue;
+    double timed = 0;
+    for (const double s : clean_) timed += s;
+    const double fastest = *std::min_element(clean_.begin(), clean_.end());
+    const bool agree = clean_.size() >= 3 * kLeastRuns && summarise(clean_).seconds - fastest < kAgreement * fastest;
+    if ((agree && timed > options_.seconds / 4) || timed > options_.seconds) break;
+  }
+  if (!bed_->intact()) return failure("the kernel writes outside of its buffers");
+  if (clean_.size() < kLeastRuns) clean_.insert(clean_.end(), others_.begin(), others_.end());
+  return summarise(clean_);
+}
+
+uint64_t memory_bytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+Expected<Timing> measure_one(const Subject& subject, const codegen::Jit& jit, const MeasureOptions& options) {
+  const loop::Function& f = *subject.function;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < static_cast<size_t>(f.arguments); ++i)
+    bytes += static_cast<uint64_t>(f.buffers[i].elements()) * size_of(f.buffers[i].dtype);
+  if (bytes > memory_bytes() / 4) return failure(fmt::format("its buffers take {} bytes", bytes));
+  const auto kernel = reinterpret_cast<iso_kernel>(jit.find(f.name));
+  if (!kernel) return failure("the kernel was not compiled");
+  return Rig(subject, options).run(kernel);
+}
+
+}  // namespace
+
+Timing summarise(std::vector<double> samples) {
+  if (samples.empty()) return {};
+  std::sort(samples.begin(), samples.end());
+  const auto at = [&](double q) { return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))]; };
+  Timing t;
+  t.seconds = at(0.2);
+  t.spread = t.seconds > 0 ? (at(0.75) - at(0.25)) / t.seconds : 0;
+  t.runs = samples.size();
+  return t;
+}
+
+std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, const MeasureOptions& options) {
+  std::vector<loop::Function> functions;
+  for (size_t i = 0; i < subjects.size(); ++i) {
+    functions.push_back(*subjects[i].function);
+    functions.back().name = fmt::format("kernel_{}", i);
+  }
+  std::vector<Expected<Timing>> out;
+  const auto refuse = [&](const Diagnostic& why) {
+    out.assign(subjects.size(), Expected<Timing>(why));
+    return out;
+  };
+  const auto objects = codegen::emit_objects(functions, options.target);
+  if (!objects.ok()) return refuse(objects.error());
+  const auto jit = codegen::Jit::load(*objects);
+  if (!jit.ok()) return refuse(jit.error());
+  for (size_t i = 0; i < subjects.size(); ++i) {
+    Subject s = subjects[i];
+    s.function = &functions[i];
+    out.push_back(measure_one(s, *jit, options));
+  }
+  return out;
+}
+
+}  // namespace isomer::cost

@@ -1,0 +1,50 @@
+// Times kernels as they run in a model: by the runtime's own steps and threads, on buffers of their real sizes. Before each
+// timed run a step writes the values that the kernel reads and reads something else, as the kernels before it would have, and
+// weights come out of a pool that is larger than the caches near the cores, since a model reads each of them once a run. Runs
+// during which the system took a thread off its core do not count, unless there are no others.
+// Invariant: a kernel that writes outside its buffers is found by the red zones round them and has no time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/expected.h"
+#include "loop/stmt.h"
+#include "loop/target.h"
+
+namespace isomer::cost {
+
+// What an argument of a kernel is to the model.
+enum class Role : uint8_t { Value, Weight };
+
+struct Subject {
+  const loop::Function* function = nullptr;
+  std::vector<Role> roles;      // one per argument
+  double flops = 0, bytes = 0;  // the step's: the runtime decides by them whether threads pay
+};
+
+struct MeasureOptions {
+  loop::Target target;
+  int threads = 1;
+  uint64_t weight_pool = uint64_t{64} << 20;  // bytes that copies of the weights may take
+  uint64_t traffic = uint64_t{1} << 20;       // bytes that each thread reads between the values' writing and the kernel
+  double seconds = 0.02;                      // of timed runs, unless the times agree earlier
+  double most_seconds = 0.3;                  // when the system keeps disturbing
+  size_t most_runs = 400;
+};
+
+struct Timing {
+  double seconds = 0;  // a low quantile: what the kernel takes when nothing disturbs it
+  double spread = 0;   // of the middle half of the runs, relative
+  size_t runs = 0;
+};
+
+// One timing per subject, or why there is none: the kernel fails on made-up data, writes where it must not, or its
+// buffers do not fit in memory. Functions are compiled together. One call at a time in a process gives sound times.
+std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, const MeasureOptions& options);
+
+// Of a low quantile and a spread: outliers are only ever above.
+Timing summarise(std::vector<double> samples);
+
+}  // namespace isomer::cost

@@ -1,0 +1,64 @@
+// TestBed: the buffers of a kernel under measurement. Values exist once, weights as often as a pool has room for them; all
+// of them between red zones. Memory is mapped as the runtime maps it, so that pages are of the same kind.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/expected.h"
+#include "cost/measure.h"
+#include "loop/stmt.h"
+
+namespace isomer::cost {
+
+class TestBed {
+ public:
+  struct Shape {
+    uint64_t weight_pool = 0;  // bytes that copies of the weights may take
+    size_t most_copies = 16;
+    uint64_t traffic = 0;  // bytes that each thread reads between writing the values and the kernel
+    int threads = 1;
+  };
+  static Expected<std::unique_ptr<TestBed>> make(const loop::Function& function, const std::vector<Role>& roles,
+                                                 const Shape& shape);
+  ~TestBed();
+  TestBed(const TestBed&) = delete;
+  TestBed& operator=(const TestBed&) = delete;
+
+  size_t copies() const { return copies_; }
+  void* argument(size_t i, size_t copy) const;
+  void fill_integers(int64_t value);
+  bool intact() const;  // no red zone was written to
+
+  // A kernel of the runtime's kind: task t of `threads` writes its share of the values that are read, and reads something
+  // else. The only argument is the bed.
+  static int32_t renew(void* const* arguments, int64_t begin, int64_t end, void* scratch);
+
+  // For each kernel that ran since the last call of begin(): whether the system took no thread of this process off its
+  // core meanwhile.
+  void begin() { stamps_.clear(); }
+  std::vector<bool> undisturbed();
+
+ private:
+  struct Region {
+    std::byte* data = nullptr;
+    uint64_t bytes = 0;
+    DType dtype = DType::F32;
+    size_t argument = 0, copy = 0;
+    bool read = false;  // a value that the kernel reads
+  };
+  TestBed() = default;
+  void fill(const Region& region) const;
+
+  std::byte* memory_ = nullptr;
+  uint64_t bytes_ = 0;
+  size_t copies_ = 1;
+  Shape shape_;
+  std::byte* junk_ = nullptr;
+  std::vector<long> stamps_;  // preemptions so far, at the end of renew and at its next begin, in turns
+  std::vector<Region> regions_;
+};
+
+}  // namespace isomer::cost

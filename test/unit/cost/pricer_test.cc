@@ -1,0 +1,136 @@
+#include "cost/pricer.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "codegen/codegen.h"
+#include "ir/text.h"
+#include "ops/table.h"
+#include "zoo/zoo.h"
+
+namespace isomer::cost {
+namespace {
+
+namespace fs = std::filesystem;
+
+ir::Graph graph(const std::string& text) {
+  auto g = ir::parse("graph @g" + text, ops::table());
+  EXPECT_TRUE(g.ok()) << g.error().to_string();
+  return *std::move(g);
+}
+
+std::shared_ptr<Pricer> pricer(bool measure, const std::string& store = "-") {
+  PricerOptions o;
+  o.target = *codegen::host_target();
+  o.threads = 1;
+  o.measure = measure;
+  o.store = store;
+  auto p = Pricer::make(ops::table(), o);
+  EXPECT_TRUE(p.ok());
+  return *p;
+}
+
+// x * (a * b), with weights that are expressions of constants.
+std::string with_weight(const std::string& weight) {
+  return "(%x: f32[32,64]) { return \"y\"=relu(matmul(%x, " + weight + ")) }";
+}
+
+TEST(Pricer, WhatDependsOnConstantsAloneIsFree) {
+  const auto p = pricer(false);
+  const auto plain = p->price(graph(with_weight("expand(const f32[] 0.5, [64,48])")));
+  const auto unfolded =
+      p->price(graph(with_weight("relu(transpose(mul(expand(const f32[] 0.25, [48,64]), const f32[] 2)))")));
+  ASSERT_TRUE(plain.ok() && unfolded.ok()) << plain.error().to_string();
+  EXPECT_EQ(plain->kernels, 1U);
+  EXPECT_EQ(unfolded->kernels, 1U);
+  EXPECT_EQ(plain->seconds, unfolded->seconds);
+}
+
+TEST(Pricer, DistinctConstantsStayDistinct) {
+  // Two products of one input by weights that are not computed: they must not become one.
+  const auto two = pricer(false)->price(graph(R"((%x: f32[32,64]) {
+    %a = matmul(%x, exp(expand(const f32[] 0.5, [64,48])))
+    %b = matmul(%x, exp(expand(const f32[] 0.7, [64,48])))
+    return "y"=softmax(%a), "z"=softmax(%b)
+  })"));
+  ASSERT_TRUE(two.ok()) << two.error().to_string();
+  EXPECT_GE(two->kernels, 4U);
+}
+
+TEST(Pricer, ShapesAreReallyComputed) {
+  const auto price = pricer(false)->price(graph(R"((%x: f32[2,3,4]) {
+    %r = concat(mul(const i64[1] [3], const i64[1] [2]), const i64[1] [4]){axis=0}
+    return "y"=relu(reshape(%x, %r))
+  })"));
+  ASSERT_TRUE(price.ok()) << price.error().to_string();
+  EXPECT_EQ(price->kernels, 1U);
+}
+
+TEST(Pricer, EstimatesGrowWithWork) {
+  const auto p = pricer(false);
+  double last = 0;
+  for (const int n : {16, 64, 256, 1024}) {
+    const std::string size = std::to_string(n);
+    const auto e = p->estimate(graph("(%x: f32[" + size + "," + size + "], %y: f32[" + size + "," + size +
+                                     "]) { return \"z\"=matmul(%x, %y) }"));
+    ASSERT_TRUE(e.ok()) << e.error().to_string();
+    EXPECT_GT(e->seconds, last);
+    EXPECT_EQ(e->estimated, e->kernels);
+    last = e->seconds;
+  }
+}
+
+TEST(Pricer, GraphsThatCannotBeCompiledAreRefused) {
+  EXPECT_FALSE(pricer(false)->price(graph("(%x: f32[N,4]) { return \"y\"=relu(%x) }")).ok());
+  EXPECT_FALSE(pricer(false)->price(graph("(%x: f32[5]) { return \"y\"=non_zero(%x) }")).ok());
+}
+
+TEST(Pricer, APriceIsTheSameForAGivenStore) {
+  const fs::path folder = fs::temp_directory_path() / ("isomer_pricer_test_" + std::to_string(getpid()));
+  fs::remove_all(folder);
+  const std::string store = folder / "kernels.db";
+  zoo::Options small;
+  small.image = 32;
+  const auto net = zoo::build("squeezenet1_1", ops::table(), small);
+  const ir::Graph other = graph(with_weight("expand(const f32[] 0.5, [64,48])"));
+  ASSERT_TRUE(net.ok());
+  Price first, alone;
+  {
+    const auto p = pricer(true, store);
+    first = *p->price(*net);
+    alone = *p->price(other);
+    EXPECT_GT(first.measured, 5U);
+    EXPECT_EQ(first.estimated, 0U);
+    EXPECT_EQ(p->price(*net)->measured, 0U);
+    EXPECT_EQ(p->price(*net)->seconds, first.seconds);
+  }
+  const auto p = pricer(true, store);  // in another order, from several threads
+  std::vector<std::thread> threads;
+  std::vector<double> found(4);
+  for (size_t t = 0; t < found.size(); ++t)
+    threads.emplace_back([&, t] { found[t] = p->price(t % 2 ? *net : other)->seconds; });
+  for (std::thread& t : threads) t.join();
+  for (size_t t = 0; t < found.size(); ++t) EXPECT_EQ(found[t], t % 2 ? first.seconds : alone.seconds);
+  EXPECT_EQ(p->price(*net)->measured, 0U);
+  EXPECT_EQ(pricer(false, store)->price(*net)->seconds, first.seconds);
+  fs::remove_all(folder);
+}
+
+TEST(Pricer, PartsAddUpToThePrice) {
+  const auto p = pricer(false);
+  zoo::Options small;
+  small.image = 64;
+  const auto net = zoo::build("resnet18", ops::table(), small);
+  ASSERT_TRUE(net.ok());
+  const auto parts = p->kernels(*net);
+  ASSERT_TRUE(parts.ok());
+  double sum = 0;
+  for (const KernelPrice& k : *parts) sum += k.seconds;
+  EXPECT_DOUBLE_EQ(sum, p->price(*net)->seconds);
+}
+
+}  // namespace
+}  // namespace isomer::cost
