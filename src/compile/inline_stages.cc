@@ -38,6 +38,8 @@ class Inliner {
   }
 
   void run() {
+    for (ModelStage& s : g_.stages) see_through(s);
+    readers_ = g_.readers();
     // What is inlined may leave another stage with one reader.
     for (bool changed = true; changed;) {
       changed = false;
@@ -70,6 +72,21 @@ class Inliner {
     if (is_move(p.body) && values_read(p.body).size() == 1) return readers <= 4;
     if (readers > 1) return price(p.body) <= kCheap && readers <= 2 && again <= 1 && !c.is_reduction();
     return again <= 1 || (again <= 4 && price(p.body) <= kCheap);
+  }
+
+  // A view of a value that is only moved there needs no copy to look at: it moves the elements itself, to be inlined.
+  void see_through(ModelStage& s) {
+    if (s.view_of < 0 || output_[static_cast<size_t>(s.view_of)]) return;
+    const int maker = g_.values[static_cast<size_t>(s.view_of)].stage;
+    if (maker < 0) return;
+    const ModelStage& p = g_.stages[static_cast<size_t>(maker)];
+    if (!p.runs() || !is_move(p.body) || p.body.dtype() != s.body.dtype()) return;
+    const Expr body = inlined(p, s);
+    if (!is_move(body)) return;
+    for (const Expr& i : body->args)
+      if (!linear(i)) return;
+    s.body = body;
+    s.view_of = -1;
   }
 
   bool try_inline(size_t index) {

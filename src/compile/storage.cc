@@ -77,13 +77,37 @@ class Chooser {
     const ModelStage& s = g_.stages[static_cast<size_t>(group.stages[i])];
     const auto value = static_cast<size_t>(s.value);
     if (fixed_[value]) return;
-    const std::vector<int> axes = group.contraction && i == 0 ? columns_last(*group.contraction, s) : as_read(s);
+    std::vector<int> axes = group.contraction && i == 0 ? columns_last(*group.contraction, s) : as_read(s);
     if (axes.empty()) return;
+    if (group.contraction && i > 0) as_computed(group, i, axes);
+    if (!group.contraction && group.stages.size() > 1) inside_last(group.rows[i], s, axes);
     std::vector<int> order;
     for (const int id : axes)
       for (size_t d = 0; d < s.axes.size(); ++d)
         if (s.axes[d].id == id) order.push_back(static_cast<int>(d));
     layouts_[value] = layout_of(g_.values[value].dims, std::move(order));
+  }
+
+  // What follows a contraction is stored as its tiles come, whatever else it reads. Axes of extent 1 keep their places.
+  void as_computed(const Group& group, size_t i, std::vector<int>& axes) const {
+    const std::vector<int>& from = group.rows[0];
+    std::vector<int> order;
+    for (const int id : columns_last(*group.contraction, g_.stages[static_cast<size_t>(group.stages[0])]))
+      if (const auto it = std::find(from.begin(), from.end(), id); it != from.end())
+        order.push_back(group.rows[i][static_cast<size_t>(it - from.begin())]);
+    auto next = order.begin();
+    for (int& id : axes)
+      if (std::find(order.begin(), order.end(), id) != order.end()) id = *next++;
+  }
+
+  // Rows with one axis inside run along it.
+  static void inside_last(const std::vector<int>& rows, const ModelStage& s, std::vector<int>& axes) {
+    std::vector<int> inside;
+    for (const te::Axis& a : s.axes)
+      if (a.extent.value() > 1 && std::find(rows.begin(), rows.end(), a.id) == rows.end()) inside.push_back(a.id);
+    if (inside.size() != 1) return;
+    std::erase(axes, inside[0]);
+    axes.push_back(inside[0]);
   }
 
   static std::vector<int> columns_last(const Contraction& c, const ModelStage& s) {

@@ -150,5 +150,33 @@ TEST(Storage, ChannelsAreLastBetweenConvolutions) {
   EXPECT_EQ(last_is_channel, 2);  // the first convolution and the pool; the output is as the model says
 }
 
+TEST(Storage, RowsLieTogetherWhateverOrderTheyComeFrom) {
+  const char* text = R"(graph @g(%x: f32[1,16,9], %w: f32[16,16], %s: f32[16]) {
+    %t = relu(transpose(%x){perm=[0,2,1]})
+    %y = add(matmul(layer_normalization(%t, %s), %w), %t)
+    return matmul(layer_normalization(%y, %s), %w) })";
+  const Grouped g = group(text);
+  const auto layouts = compile::choose_layouts(g.stages, g.groups);
+  for (const compile::Group& group : g.groups)
+    for (const int s : group.stages) {
+      const compile::StageValue& v =
+          g.stages.values[static_cast<size_t>(g.stages.stages[static_cast<size_t>(s)].value)];
+      if (v.dims != std::vector<int64_t>{1, 9, 16}) continue;
+      EXPECT_EQ(layouts[static_cast<size_t>(g.stages.stages[static_cast<size_t>(s)].value)].order.back(), 2) << v.name;
+    }
+  expect_compiles(text);
+}
+
+TEST(Group, PartsThatAreReshapedAndTransposedAreReadInPlace) {
+  const char* text = R"(graph @g(%x: f32[1,10,36], %w: f32[36,36]) {
+    %q, %k, %v = split(matmul(%x, %w)){axis=2, num_outputs=3}
+    %q4 = transpose(reshape(%q, [1,10,3,4])){perm=[0,2,1,3]}
+    %k4 = transpose(reshape(%k, [1,10,3,4])){perm=[0,2,3,1]}
+    %v4 = transpose(reshape(%v, [1,10,3,4])){perm=[0,2,1,3]}
+    return matmul(softmax(matmul(%q4, %k4)), %v4) })";
+  EXPECT_EQ(group(text).groups.size(), 4u);  // three products and the softmax
+  expect_compiles(text);
+}
+
 }  // namespace
 }  // namespace isomer
