@@ -74,26 +74,49 @@ void cut(const EditGraph& g, Cluster cluster, size_t limit, std::vector<Cluster>
   cut(g, std::move(right), limit, out);
 }
 
-// The nodes and what stands behind them without a reduction of its own.
-Region grown(const EditGraph& g, const std::vector<uint32_t>& nodes, const std::vector<bool>& heavy) {
+}  // namespace
+
+Region with_followers(const EditGraph& g, const std::vector<uint32_t>& nodes, Reductions& reductions) {
   std::set<uint32_t> all(nodes.begin(), nodes.end());
   std::vector<uint32_t> front = nodes;
   for (int hop = 0; hop < kHops && !front.empty(); ++hop) {
     std::vector<uint32_t> next;
     for (const uint32_t n : front)
       for (const rewrite::Use& u : g.uses(n))
-        if (!heavy[u.user] && g.node(u.user).op->kernel == nullptr && all.insert(u.user).second) next.push_back(u.user);
+        if (!reductions.at(g, u.user) && g.node(u.user).op->kernel == nullptr && all.insert(u.user).second)
+          next.push_back(u.user);
     front = std::move(next);
   }
   return Region(std::vector<uint32_t>(all.begin(), all.end()));
 }
 
-}  // namespace
+std::vector<uint32_t> surroundings(const EditGraph& g, const Region& region, Reductions& reductions) {
+  std::set<uint32_t> all;
+  std::vector<uint32_t> front = region.nodes();
+  for (const uint32_t n : front) {
+    if (!g.alive(n)) continue;
+    for (const rewrite::Use& u : g.uses(n))
+      if (!region.has(u.user) && reductions.at(g, u.user)) all.insert(u.user);
+  }
+  for (int hop = 0; hop < kHops && !front.empty(); ++hop) {
+    std::vector<uint32_t> next;
+    for (const uint32_t n : front) {
+      if (!g.alive(n)) continue;
+      for (const ir::Value& v : g.node(n).inputs) {
+        if (v.is_none() || region.has(v.node) || g.constant(v) || g.node(v.node).op == &ir::input_op()) continue;
+        if (g.node(v.node).op->kernel != nullptr || !all.insert(v.node).second) continue;
+        if (!reductions.at(g, v.node)) next.push_back(v.node);
+      }
+    }
+    front = std::move(next);
+  }
+  return {all.begin(), all.end()};
+}
 
-std::vector<Region> find_regions(const EditGraph& g, const std::vector<const rewrite::Match*>& steps, size_t limit) {
+std::vector<Region> find_regions(const EditGraph& g, const std::vector<const rewrite::Match*>& steps, size_t limit,
+                                 Reductions& reductions) {
   Sets sets(g.slots());
-  std::vector<bool> heavy(g.slots()), taken(g.slots());
-  for (uint32_t id = 0; id < g.slots(); ++id) heavy[id] = g.alive(id) && reduces(g, id);
+  std::vector<bool> taken(g.slots());
   for (const rewrite::Match* m : steps)
     for (const uint32_t n : m->nodes) {
       taken[n] = true;
@@ -103,7 +126,7 @@ std::vector<Region> find_regions(const EditGraph& g, const std::vector<const rew
     if (!g.alive(id) || g.constant({id, 0})) continue;
     std::map<uint32_t, uint32_t> first;  // by result: a reduction of it
     for (const rewrite::Use& u : g.uses(id))
-      if (taken[u.user] && heavy[u.user]) sets.join(first.emplace(u.index, u.user).first->second, u.user);
+      if (taken[u.user] && reductions.at(g, u.user)) sets.join(first.emplace(u.index, u.user).first->second, u.user);
   }
   std::map<uint32_t, Cluster> clusters;
   for (uint32_t id = 0; id < g.slots(); ++id)
@@ -120,7 +143,7 @@ std::vector<Region> find_regions(const EditGraph& g, const std::vector<const rew
   });
   std::vector<Region> out;
   for (const Cluster& c : pieces)
-    if (!c.matches.empty()) out.push_back(grown(g, c.nodes, heavy));
+    if (!c.matches.empty()) out.push_back(with_followers(g, c.nodes, reductions));
   return out;
 }
 

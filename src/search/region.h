@@ -16,11 +16,13 @@ namespace isomer::search {
 class Region {
  public:
   Region() = default;
-  explicit Region(const std::vector<uint32_t>& nodes) {
-    for (const uint32_t n : nodes) set(n, true);
-  }
+  explicit Region(const std::vector<uint32_t>& nodes) { add(nodes); }
   bool has(uint32_t node) const { return node < in_.size() && in_[node]; }
   bool has(const rewrite::Match& match) const;
+  void add(const std::vector<uint32_t>& nodes) {
+    for (const uint32_t n : nodes) set(n, true);
+  }
+  void remove(uint32_t node) { set(node, false); }
   void update(const rewrite::Edit& edit);
   std::vector<uint32_t> nodes() const;  // ascending
 
@@ -50,6 +52,12 @@ std::string shape_of(const rewrite::EditGraph& graph, const Region& region);
 // element-wise work behind them. What connects more than `limit` nodes is cut along the order of the model where the
 // fewest matches cross.
 std::vector<Region> find_regions(const rewrite::EditGraph& graph, const std::vector<const rewrite::Match*>& steps,
-                                 size_t limit);
+                                 size_t limit, Reductions& reductions);
+
+// The nodes and the work behind them that is no reduction: what the compiler may put into their kernels.
+Region with_followers(const rewrite::EditGraph& graph, const std::vector<uint32_t>& nodes, Reductions& reductions);
+// What is priced along with a region so that its ends are as they are in the whole: the reductions that feed it and that
+// read it, since those decide how values lie in memory, and whether a part of one has to be copied.
+std::vector<uint32_t> surroundings(const rewrite::EditGraph& graph, const Region& region, Reductions& reductions);
 
 }  // namespace isomer::search

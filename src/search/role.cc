@@ -62,16 +62,17 @@ bool reduces(const ir::OpContext& context) {
          });
 }
 
-bool reduces(const rewrite::EditGraph& graph, uint32_t node) {
+bool Reductions::at(const rewrite::EditGraph& graph, uint32_t node) {
   const ir::Node& n = graph.node(node);
   if (graph.constant({node, 0}) || n.op == &ir::input_op()) return false;
+  if (const auto it = known_.find(n.op); it != known_.end()) return it->second;
   std::vector<ir::OpContext::Input> in;
   for (const ir::Value& v : n.inputs) {
     ir::OpContext::Input i;
     if (!v.is_none()) i = {true, graph.type(v), graph.contents(v), nullptr};
     in.push_back(std::move(i));
   }
-  return reduces(ir::OpContext(*n.op, std::move(in), n.attrs, n.types.size(), graph.table()));
+  return known_[n.op] = reduces(ir::OpContext(*n.op, std::move(in), n.attrs, n.types.size(), graph.table()));
 }
 
 Role role_of(const rewrite::Rule& rule, const ir::OpTable& table) {

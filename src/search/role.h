@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 #include "rewrite/edit_graph.h"
 #include "rewrite/matcher.h"
@@ -19,8 +20,16 @@ Role role_of(const rewrite::Rule& rule, const ir::OpTable& table);
 
 // Whether the operator reduces at these types.
 bool reduces(const ir::OpContext& context);
-// The same of a node in a graph that is edited; false for constants.
-bool reduces(const rewrite::EditGraph& graph, uint32_t node);
+
+// The same of nodes in graphs that are edited, by their operators: a node that a run computes reduces when the first one
+// of its operator did. Asking for each node anew would take longer than the search.
+class Reductions {
+ public:
+  bool at(const rewrite::EditGraph& graph, uint32_t node);
+
+ private:
+  std::map<const ir::OpDef*, bool> known_;
+};
 
 // Whether a run computes some node of the match.
 bool is_live(const rewrite::EditGraph& graph, const rewrite::Match& match);

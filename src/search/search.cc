@@ -20,13 +20,18 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 
 constexpr size_t kMostWaiting = 4096;  // graphs in a queue
 
+// What has to be priced to know how much a child differs from its parent: the nodes round the edit, before and after.
+struct Change {
+  Region before, after;
+};
+
 // A state with its price and how it came about.
 struct Node {
   State state;
   std::shared_ptr<const Node> parent;
   double cost = 0;
-  double estimate = 0;
   Hash128 hash;
+  Change change = {};
 };
 using NodeRef = std::shared_ptr<const Node>;
 
@@ -80,7 +85,7 @@ class Search {
     std::vector<const rewrite::Match*> steps;
     for (const rewrite::Match& m : all)
       if (rules_.role(m.rule) == Role::Step && is_live(g, m)) steps.push_back(&m);
-    std::vector<Region> out = find_regions(g, steps, options_.region_nodes);
+    std::vector<Region> out = find_regions(g, steps, options_.region_nodes, reductions_);
     progress_.regions = out.size();
     progress_.region = 0;
     return out;
@@ -158,11 +163,39 @@ class Search {
     return state.graph();
   }
 
-  std::optional<double> cost_of(const Cost& cost, const State& state) const {
-    const auto graph = graph_of(state.graph(), state.region());
+  static std::optional<double> cost_of(const Cost& cost, const rewrite::EditGraph& g, const Region& region) {
+    const auto graph = graph_of(g, region);
     if (!graph.ok()) return std::nullopt;
     const auto value = cost(*graph);
     return value.ok() ? std::optional(*value) : std::nullopt;
+  }
+
+  Change change(const State& parent, const State& child) {
+    std::vector<uint32_t> gone;
+    for (const uint32_t n : child.removed())
+      if (parent.region().has(n)) gone.push_back(n);
+    Region near = with_followers(parent.graph(), gone, reductions_);
+    // Most of the region: then all of it, since that is priced anyway.
+    if (near.nodes().size() * 2 > parent.region().nodes().size()) near = parent.region();
+    Change c{near, near};
+    const std::vector<uint32_t> around = surroundings(parent.graph(), near, reductions_);
+    c.before.add(around);
+    c.after.add(around);
+    for (const uint32_t n : child.removed()) c.after.remove(n);
+    c.after.add({child.added().begin(), child.added().end()});
+    return c;
+  }
+
+  struct Difference {
+    std::optional<double> before, after;
+    bool known() const { return before && after; }
+    double value() const { return *after - *before; }
+  };
+  static Difference difference(const Cost& cost, const Node& child, const Change& c) {
+    Difference d;
+    d.before = cost_of(cost, child.parent->state.graph(), c.before);
+    if (d.before) d.after = cost_of(cost, child.state.graph(), c.after);
+    return d;
   }
 
   // New graphs one step away, the most promising first, as many as are to be priced.
@@ -175,44 +208,45 @@ class Search {
         ++outcome_.statistics.duplicates;
         continue;
       }
-      out.push_back(std::make_shared<Node>(Node{std::move(s), parent, 0, 0, hash}));
+      out.push_back(std::make_shared<Node>(Node{std::move(s), parent, 0, hash}));
     }
+    for (const auto& n : out) n->change = change(parent->state, n->state);
     if (!estimate_) return out;
-    std::vector<std::optional<double>> estimates(out.size());
+    std::vector<Difference> estimates(out.size());
     pool_.run(static_cast<int>(out.size()), [&](int i) {
       const auto k = static_cast<size_t>(i);
-      estimates[k] = cost_of(estimate_, out[k]->state);
+      estimates[k] = difference(estimate_, *out[k], out[k]->change);
     });
     outcome_.statistics.estimated += out.size();
-    std::vector<std::shared_ptr<Node>> kept;
+    std::vector<std::pair<double, std::shared_ptr<Node>>> kept;
     for (size_t k = 0; k < out.size(); ++k) {
-      if (!estimates[k] || *estimates[k] > options_.doubt * parent->estimate) {
+      if (estimates[k].known() && *estimates[k].after <= options_.doubt * *estimates[k].before)
+        kept.emplace_back(estimates[k].value(), std::move(out[k]));
+      else
         ++outcome_.statistics.refused;
-        continue;
-      }
-      out[k]->estimate = *estimates[k];
-      kept.push_back(std::move(out[k]));
     }
-    std::stable_sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a->estimate < b->estimate; });
+    std::stable_sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     if (kept.size() > options_.width) kept.resize(options_.width);
-    return kept;
+    out.clear();
+    for (auto& [value, n] : kept) out.push_back(std::move(n));
+    return out;
   }
 
   // Prices as many as the limits allow; the others go.
   void price(std::vector<std::shared_ptr<Node>>& nodes, size_t& left) {
     nodes.resize(std::min(nodes.size(), left));
-    std::vector<std::optional<double>> costs(nodes.size());
+    std::vector<Difference> costs(nodes.size());
     pool_.run(static_cast<int>(nodes.size()), [&](int i) {
       const auto k = static_cast<size_t>(i);
       if (since(start_) < options_.seconds && !(options_.stop && options_.stop->load()))
-        costs[k] = cost_of(price_, nodes[k]->state);
+        costs[k] = difference(price_, *nodes[k], nodes[k]->change);
     });
     left -= nodes.size();
     outcome_.statistics.priced += nodes.size();
     std::vector<std::shared_ptr<Node>> priced;
     for (size_t k = 0; k < nodes.size(); ++k) {
-      if (!costs[k]) continue;
-      nodes[k]->cost = *costs[k];
+      if (!costs[k].known()) continue;
+      nodes[k]->cost = std::max(0.0, nodes[k]->parent->cost + costs[k].value());
       priced.push_back(std::move(nodes[k]));
     }
     nodes = std::move(priced);
@@ -220,13 +254,14 @@ class Search {
 
   // The cheapest graph, when it is cheaper than the region is now.
   NodeRef best_of(const rewrite::EditGraph& g, const Region& region) {
-    auto root = std::make_shared<Node>(Node{State(rules_, g, region), nullptr, 0, 0, content_hash(g, region)});
-    const auto cost = cost_of(price_, root->state);
-    const auto estimate = estimate_ ? cost_of(estimate_, root->state) : std::optional(0.0);
+    auto root = std::make_shared<Node>(Node{State(rules_, g, region), nullptr, 0, content_hash(g, region)});
+    Region whole = region;
+    const std::vector<uint32_t> around = surroundings(g, region, reductions_);
+    whole.add(around);
+    const auto cost = cost_of(price_, g, whole);
     ++outcome_.statistics.priced;
-    if (!cost || !estimate) return nullptr;
+    if (!cost) return nullptr;
     root->cost = *cost;
-    root->estimate = *estimate;
     const double before = progress_.before, best_before = progress_.best;
     NodeRef best = root;
     const auto cheaper = [](const NodeRef& a, const NodeRef& b) {
@@ -265,12 +300,18 @@ class Search {
     if (left == 0) outcome_.statistics.complete = false;
     progress_.before = before + root->cost;
     progress_.best = best_before + best->cost;
-    return best == root ? nullptr : best;
+    if (best == root) return nullptr;
+    // Prices of pieces add up nearly; what is taken is priced as a whole.
+    Region after = best->state.region();
+    after.add(around);
+    const auto checked = cost_of(price_, best->state.graph(), after);
+    return checked && *checked < root->cost ? best : nullptr;
   }
 
   rewrite::AttrHabitTable habits_;
   const ir::OpTable& table_;
   Rules rules_;
+  Reductions reductions_;
   const Cost& price_;
   const Cost& estimate_;
   const Options& options_;

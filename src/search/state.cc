@@ -66,6 +66,9 @@ bool State::apply(const rewrite::Match& match, std::set<uint32_t>& touched) {
   if (!edit.ok()) return false;
   for (const uint32_t n : edit->added)
     if (graph_.node(n).op != &ir::const_op()) made.added.push_back(n);
+  for (const uint32_t n : edit->removed)
+    if (added_.erase(n) == 0) removed_.insert(n);
+  added_.insert(edit->added.begin(), edit->added.end());
   refresh(*edit);
   touched.insert(edit->touched.begin(), edit->touched.end());
   made_.push_back(std::move(made));

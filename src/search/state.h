@@ -39,8 +39,15 @@ class State {
 
   const rewrite::EditGraph& graph() const { return graph_; }
   const Region& region() const { return region_; }
-  const std::vector<Made>& made() const { return made_; }  // since forget()
-  void forget() { made_.clear(); }
+  // Since forget(): the applications, and the nodes that went and came, constants included.
+  const std::vector<Made>& made() const { return made_; }
+  const std::set<uint32_t>& removed() const { return removed_; }
+  const std::set<uint32_t>& added() const { return added_; }
+  void forget() {
+    made_.clear();
+    removed_.clear();
+    added_.clear();
+  }
   size_t live_nodes() const;  // of the region
 
   // All graphs that one step leads to: a rule at one place, at all places that share nodes, or everywhere.
@@ -67,6 +74,7 @@ class State {
   Region region_;
   Matches matches_;
   std::vector<Made> made_;
+  std::set<uint32_t> removed_, added_;
 };
 
 }  // namespace isomer::search

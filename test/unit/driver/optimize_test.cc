@@ -1,0 +1,163 @@
+// A model optimised as a whole, and what stands between a wrong rule and the user.
+#include "driver/optimize.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "base/random.h"
+#include "driver/trace_file.h"
+#include "ops/table.h"
+
+namespace isomer::driver {
+namespace {
+
+constexpr const char* kTrue = R"(
+rule merge : exact
+  ?x : T[M, K]  ?a : T[K, A]  ?b : T[K, B]
+  [matmul(?x, ?a), matmul(?x, ?b)]
+  => split(matmul(?x, concat(?a, ?b){axis=1}), [A, B]){axis=1}
+)";
+// Takes the first product for both.
+constexpr const char* kFalse = R"(
+rule planted : exact
+  ?x : T[M, K]  ?a, ?b : T[K, N]
+  [matmul(?x, ?a), matmul(?x, ?b)]
+  =>
+  %m = matmul(?x, ?a)
+  [%m, relu(%m)]
+)";
+
+class Optimize : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              fmt::format("isomer_optimize_{}_{}", testing::UnitTest::GetInstance()->random_seed(), getpid());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const char* name, const char* text) const {
+    const std::string path = (folder_ / name).string();
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  // tanh of two products of one input with constants, side by side.
+  static ir::Graph model() {
+    ir::GraphBuilder b(ops::table(), "two");
+    const ir::Value x = *b.input("x", {DType::F32, Shape::of({64, 64}), nullptr});
+    const auto weights = [&](uint64_t seed) {
+      Tensor t(DType::F32, {64, 64});
+      Random random(seed);
+      for (int64_t i = 0; i < t.size(); ++i) t.set_real(i, random.uniform(-1, 1));
+      return b.constant(std::move(t));
+    };
+    b.output("y", *b.add1("tanh", {*b.add1("matmul", {x, weights(1)})}));
+    b.output("z", *b.add1("tanh", {*b.add1("matmul", {x, weights(2)})}));
+    return *std::move(b).finish();
+  }
+
+  static OptimizeOptions options(const std::string& rules) {
+    OptimizeOptions o;
+    o.rules = rules;
+    o.trust = rewrite::Trust::AsWritten;
+    o.threads = 1;
+    o.measure = false;
+    o.store = "-";
+    o.timing_seconds = 0;
+    o.search.steps = 20;
+    o.search.alpha = 2;
+    return o;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Optimize, AFalseRuleIsCaughtOverTheField) {
+  const auto o = optimize(model(), options(write("false.rules", kFalse)));
+  ASSERT_TRUE(o.ok()) << o.error().to_string();
+  ASSERT_TRUE(o->culprit.has_value());
+  EXPECT_EQ(o->culprit->rule, "planted");
+  EXPECT_TRUE(o->culprit->by_field);
+}
+
+TEST_F(Optimize, AFalseRuleIsFoundByBisection) {
+  OptimizeOptions with = options(write("false.rules", kFalse));
+  with.test_rewrites = false;
+  const auto o = optimize(model(), with);
+  ASSERT_TRUE(o.ok()) << o.error().to_string();
+  ASSERT_TRUE(o->culprit.has_value());
+  EXPECT_EQ(o->culprit->rule, "planted");
+  EXPECT_EQ(o->culprit->application, 1U);
+  EXPECT_GT(o->culprit->error, 1e-3);
+}
+
+TEST_F(Optimize, ARuleWithoutProofIsNotLoaded) {
+  OptimizeOptions with = options(write("true.rules", kTrue));
+  with.trust = rewrite::Trust::Proved;
+  EXPECT_EQ(optimize(model(), with).error().code, "E-rule-proof");
+}
+
+TEST_F(Optimize, NoBudgetReturnsTheInput) {
+  OptimizeOptions with = options(write("true.rules", kTrue));
+  with.search.seconds = 0;
+  const auto o = optimize(model(), with);
+  ASSERT_TRUE(o.ok()) << o.error().to_string();
+  EXPECT_FALSE(o->changed);
+  EXPECT_TRUE(o->steps.empty());
+  EXPECT_TRUE(equal(o->graph, o->start));
+}
+
+TEST_F(Optimize, ATraceIsMadeAgain) {
+  OptimizeOptions with = options(write("true.rules", kTrue));
+  const rewrite::RuleLibrary library = *rewrite::load_rules(with.rules, ops::table(), with.trust);
+  const search::Cost products = [](const ir::Graph& g) -> Expected<double> {
+    return 1.0 + static_cast<double>(std::count_if(g.nodes().begin(), g.nodes().end(),
+                                                   [](const ir::Node& n) { return n.op->name == "matmul"; }));
+  };
+  Optimized found;
+  found.start = model();
+  const auto outcome =
+      search::optimise(found.start, ops::table(), {&library.rules[0]}, products, nullptr, with.search);
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_EQ(outcome->steps.size(), 1U);
+  found.steps = outcome->steps;
+  found.graph = outcome->graph;
+  const std::string path = (folder_ / "trace.json").string();
+  ASSERT_TRUE(save_trace(trace_of("two", found), path).ok());
+  const auto trace = load_trace(path);
+  ASSERT_TRUE(trace.ok()) << trace.error().to_string();
+  with.replay = &trace->steps;
+  const auto first = optimize(model(), with), second = optimize(model(), with);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(first->changed);
+  EXPECT_TRUE(identical(first->graph, second->graph));
+  EXPECT_EQ(std::count_if(first->graph.nodes().begin(), first->graph.nodes().end(),
+                          [](const ir::Node& n) { return n.op->name == "matmul"; }),
+            1);
+}
+
+TEST_F(Optimize, DamagedTracesAreRefused) {
+  EXPECT_EQ(load_trace((folder_ / "nothing.json").string()).error().code, "E-read");
+  for (const char* text : {"", "{}", "[1, 2", R"({"format": "isomer trace", "version": 1})",
+                           R"({"format": "isomer trace", "version": 1, "model": "", "start": "", "result": "", "steps": [3]})"})
+    EXPECT_EQ(load_trace(write("bad.json", text)).error().code, "E-trace") << text;
+}
+
+TEST_F(Optimize, OpenSizesStayOpen) {
+  ir::GraphBuilder b(ops::table(), "open");
+  const ir::Value x = *b.input("x", {DType::F32, Shape({Dim::symbol("batch"), Dim(8)}), nullptr});
+  Tensor w(DType::F32, {8, 8});
+  b.output("y", *b.add1("relu", {*b.add1("matmul", {x, b.constant(w)})}));
+  const ir::Graph g = *std::move(b).finish();
+  const auto o = optimize(g, options(write("true.rules", kTrue)));
+  ASSERT_TRUE(o.ok()) << o.error().to_string();
+  EXPECT_EQ(o->assumed.at("batch"), 1);
+  EXPECT_FALSE(o->graph.inputs()[0].types[0].shape.is_static());
+}
+
+}  // namespace
+}  // namespace isomer::driver

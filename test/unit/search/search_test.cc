@@ -1,0 +1,221 @@
+// The search under toy costs: what it finds is decided by the costs alone, never by a clock.
+#include "search/search.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/random.h"
+#include "interp/interp.h"
+#include "ops/table.h"
+#include "rewrite/rule.h"
+#include "search/role.h"
+#include "tensor/compare.h"
+
+namespace isomer::search {
+namespace {
+
+constexpr const char* kRules = R"(
+rule merge : exact
+  let window = {strides=[1, 1], pads=[pt, pl, pb, pr]}
+  ?x : T[N, C, H, W]  ?w : T[O, C, kh, kw]  ?v : T[P, C, kh, kw]
+  [conv(?x, ?w){window...}, conv(?x, ?v){window...}]
+  => split(conv(?x, concat(?w, ?v){axis=0}){window...}, [O, P]){axis=1}
+  where nonnegative(pt, pl, pb, pr), constant(?w), constant(?v)
+rule enlarge : reassociating
+  ?x : T[N, C, H, W]  ?w : T[O, C, kh, kw]
+  conv(?x, ?w){strides=[1, 1], pads=[pt, pl, pb, pr]}
+  => conv(?x, pad(?w, [0, 0, 1, 1, 0, 0, 1, 1])){strides=[1, 1], pads=[pt+1, pl+1, pb+1, pr+1]}
+  where nonnegative(pt, pl, pb, pr), constant(?w)
+rule relu-past-split : exact
+  ?x : T[N, A+B, S...]
+  %a, %b = split(?x, [A, B]){axis=1}
+  [relu(%a), relu(%b)] => split(relu(?x), [A, B]){axis=1}
+)";
+
+std::vector<rewrite::Rule> rules() { return *rewrite::parse_rules(kRules, ops::table()); }
+
+std::vector<const rewrite::Rule*> pointers(const std::vector<rewrite::Rule>& rules) {
+  std::vector<const rewrite::Rule*> out;
+  for (const rewrite::Rule& r : rules) out.push_back(&r);
+  return out;
+}
+
+ir::Value weights(ir::GraphBuilder& b, std::vector<int64_t> dims, uint64_t seed) {
+  Tensor t(DType::F32, std::move(dims));
+  Random random(seed);
+  for (int64_t i = 0; i < t.size(); ++i) t.set_real(i, random.uniform(-1, 1));
+  return b.constant(std::move(t));
+}
+
+ir::Value conv(ir::GraphBuilder& b, ir::Value x, int64_t in, int64_t out, int64_t kernel, uint64_t seed) {
+  const int64_t pad = kernel / 2;
+  return *b.add1("conv", {x, weights(b, {out, in, kernel, kernel}, seed)},
+                 ir::Attrs{{"pads", std::vector<int64_t>{pad, pad, pad, pad}}});
+}
+
+// Blocks of two convolutions of one input, with kernels of these sizes.
+ir::Graph blocks(int count, int64_t first, int64_t second) {
+  ir::GraphBuilder b(ops::table(), "blocks");
+  ir::Value x = *b.input("x", {DType::F32, Shape::of({1, 4, 5, 5}), nullptr});
+  for (int i = 0; i < count; ++i) {
+    const auto seed = static_cast<uint64_t>(2 * i);
+    const ir::Value a = *b.add1("relu", {conv(b, x, 4, 2, first, seed)});
+    const ir::Value c = *b.add1("relu", {conv(b, x, 4, 2, second, seed + 1)});
+    x = *b.add1("concat", {a, c}, ir::Attrs{{"axis", int64_t{1}}});
+    x = *b.add1("tanh", {x});
+  }
+  b.output("y", x);
+  return *std::move(b).finish();
+}
+
+// A convolution costs 1 and a little for each tap, an element-wise node a tenth; what depends on constants is free.
+Expected<double> toy_cost(const ir::Graph& g) {
+  double cost = 0;
+  std::vector<bool> live(g.nodes().size());
+  for (uint32_t id = 0; id < g.nodes().size(); ++id) {
+    const ir::Node& n = g.node(id);
+    live[id] = n.op == &ir::input_op();
+    for (const ir::Value& v : n.inputs) live[id] = live[id] || (!v.is_none() && live[v.node]);
+    if (!live[id] || n.op == &ir::input_op() || n.op->name == "split") continue;
+    if (n.op->name != "conv") {
+      cost += 0.1;
+      continue;
+    }
+    const std::vector<int64_t> taps = g.type(n.inputs[1]).shape.values();
+    cost += 1 + 0.05 * static_cast<double>(taps[2] * taps[3]);
+  }
+  return cost;
+}
+
+Outcome search(const ir::Graph& g, const Options& options) {
+  const std::vector<rewrite::Rule> all = rules();
+  auto outcome = optimise(g, ops::table(), pointers(all), toy_cost, nullptr, options);
+  EXPECT_TRUE(outcome.ok()) << (outcome.ok() ? "" : outcome.error().to_string());
+  return *std::move(outcome);
+}
+
+int64_t count(const ir::Graph& g, std::string_view op) {
+  return std::count_if(g.nodes().begin(), g.nodes().end(), [&](const ir::Node& n) { return n.op->name == op; });
+}
+
+void expect_same_function(const ir::Graph& a, const ir::Graph& b) {
+  Tensor x(DType::F32, {1, 4, 5, 5});
+  Random random(3);
+  for (int64_t i = 0; i < x.size(); ++i) x.set_real(i, random.uniform(-1, 1));
+  const auto left = interp::run(a, ops::table(), {x}), right = interp::run(b, ops::table(), {x});
+  ASSERT_TRUE(left.ok() && right.ok());
+  EXPECT_TRUE(compare((*left)[0], (*right)[0], {1e-5, 1e-5}).ok());
+}
+
+TEST(Search, RolesComeFromTheRulesThemselves) {
+  const std::vector<rewrite::Rule> all = rules();
+  EXPECT_EQ(role_of(all[0], ops::table()), Role::Step);
+  EXPECT_EQ(role_of(all[1], ops::table()), Role::Step);
+  EXPECT_EQ(role_of(all[2], ops::table()), Role::Tidy);
+}
+
+TEST(Search, MergesAndTidiesUp) {
+  const ir::Graph g = blocks(1, 3, 3);
+  const Outcome o = search(g, {});
+  EXPECT_EQ(count(o.graph, "conv"), 1);
+  EXPECT_EQ(count(o.graph, "relu"), 1);
+  expect_same_function(g, o.graph);
+}
+
+TEST(Search, RelaxedFindsWhatGreedyDoesNot) {
+  const ir::Graph g = blocks(1, 1, 3);
+  Options options;
+  options.strategy = Strategy::Greedy;
+  EXPECT_EQ(count(search(g, options).graph, "conv"), 2);
+  options.strategy = Strategy::Relaxed;
+  options.alpha = 1.0;
+  EXPECT_EQ(count(search(g, options).graph, "conv"), 2);
+  options.alpha = 1.3;
+  const Outcome o = search(g, options);
+  EXPECT_EQ(count(o.graph, "conv"), 1);
+  expect_same_function(g, o.graph);
+}
+
+TEST(Search, NothingIsEverDearerThanTheInput) {
+  const ir::Graph g = blocks(1, 3, 5);
+  const Cost expensive_to_merge = [](const ir::Graph& graph) -> Expected<double> {
+    return 10.0 - static_cast<double>(count(graph, "conv"));
+  };
+  const std::vector<rewrite::Rule> all = rules();
+  Options options;
+  options.alpha = 2;
+  options.steps = 60;
+  const auto o = optimise(g, ops::table(), pointers(all), expensive_to_merge, nullptr, options);
+  ASSERT_TRUE(o.ok());
+  EXPECT_TRUE(o->steps.empty());
+  EXPECT_TRUE(equal(o->graph, g));
+}
+
+TEST(Search, EqualRegionsAreSearchedOnce) {
+  const ir::Graph g = blocks(4, 3, 3);
+  const Outcome o = search(g, {});
+  EXPECT_EQ(count(o.graph, "conv"), 4);
+  EXPECT_GE(o.statistics.repeated, 2U);
+  expect_same_function(g, o.graph);
+}
+
+TEST(Search, GraphsThatWereSeenAreNotPricedAgain) {
+  Options options;
+  options.alpha = 3;
+  options.steps = 80;
+  EXPECT_GT(search(blocks(1, 1, 3), options).statistics.duplicates, 0U);
+}
+
+TEST(Search, ThreadsDoNotChangeTheResult) {
+  const ir::Graph g = blocks(2, 1, 3);
+  Options options;
+  options.alpha = 1.3;
+  options.steps = 60;
+  const Outcome one = search(g, options);
+  options.threads = 3;
+  const Outcome three = search(g, options);
+  EXPECT_TRUE(identical(one.graph, three.graph));
+  EXPECT_EQ(one.statistics.priced, three.statistics.priced);
+}
+
+TEST(Search, CutRegionsGiveTheSameFunction) {
+  const ir::Graph g = blocks(3, 3, 3);
+  Options options;
+  options.region_nodes = 2;
+  const Outcome o = search(g, options);
+  EXPECT_LE(*toy_cost(o.graph), *toy_cost(search(g, {}).graph) + 1e-9);
+  expect_same_function(g, o.graph);
+}
+
+TEST(Search, LimitsOfZeroReturnTheInput) {
+  const ir::Graph g = blocks(1, 3, 3);
+  Options options;
+  options.steps = 0;
+  EXPECT_TRUE(equal(search(g, options).graph, g));
+  options.steps = 100;
+  options.seconds = 0;
+  EXPECT_TRUE(equal(search(g, options).graph, g));
+  const std::atomic<bool> stop = true;
+  options.seconds = 100;
+  options.stop = &stop;
+  const Outcome o = search(g, options);
+  EXPECT_TRUE(equal(o.graph, g));
+  EXPECT_FALSE(o.statistics.complete);
+}
+
+TEST(Search, StepsCanBeReplayed) {
+  const ir::Graph g = blocks(3, 3, 3);
+  const Outcome o = search(g, {});
+  std::vector<Application> applications;
+  for (const Step& s : o.steps)
+    applications.insert(applications.end(), s.applications.begin(), s.applications.end());
+  const std::vector<rewrite::Rule> all = rules();
+  const auto again = replay(g, ops::table(), pointers(all), applications);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(identical(*again, o.graph));
+  applications[0].nodes = {999999, 2};
+  EXPECT_EQ(replay(g, ops::table(), pointers(all), applications).error().code, "E-trace");
+}
+
+}  // namespace
+}  // namespace isomer::search
