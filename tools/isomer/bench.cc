@@ -10,6 +10,7 @@
 #include "isomer/command.h"
 #include "isomer/model_options.h"
 #include "isomer/node_list.h"
+#include "isomer/optimize_options.h"
 #include "isomer/run_options.h"
 #include "isomer/units.h"
 
@@ -23,6 +24,7 @@ struct Options {
   bool profile = false, no_check = false;
   std::string dump;
   std::string against;  // the model of a module
+  std::string optimize;
 
   bool checked() const { return !no_check && (!driver::is_module_name(model.spec) || !against.empty()); }
 };
@@ -161,7 +163,9 @@ Expected<driver::BenchResult> bench_model(const Options& o, const driver::InputO
   ISOMER_TRY(const driver::Model model, load(o.model));
   load_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, in));
-  return driver::bench(model.graph, inputs, options);
+  if (o.optimize.empty()) return driver::bench(model.graph, inputs, options);
+  ISOMER_TRY(const ir::Graph graph, optimized_graph(model.graph, o.optimize, o.run.threads, model.source));
+  return driver::bench(graph, inputs, options);
 }
 
 }  // namespace
@@ -170,6 +174,7 @@ Action declare_bench(CLI::App& app) {
   auto o = std::make_shared<Options>();
   declare_model(app, o->model);
   declare_run_options(app, o->run);
+  declare_optimize_flag(app, o->optimize);
   app.add_option("--duration", o->duration, "Seconds of timed runs")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 3600.0));

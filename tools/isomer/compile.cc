@@ -3,6 +3,7 @@
 #include "driver/compile_module.h"
 #include "isomer/command.h"
 #include "isomer/model_options.h"
+#include "isomer/optimize_options.h"
 #include "isomer/run_options.h"
 #include "isomer/units.h"
 
@@ -12,10 +13,11 @@ Action declare_compile(CLI::App& app) {
   struct Options {
     ModelOptions model;
     driver::CompileOptions compile;
-    std::string out, accuracy = "default";
+    std::string out, optimize, accuracy = "default";
   };
   auto o = std::make_shared<Options>();
   declare_model(app, o->model);
+  declare_optimize_flag(app, o->optimize);
   app.add_option("-o,--output", o->out, "The module to write: *.so")->required();
   app.add_option(
          "--target", o->compile.targets,
@@ -28,7 +30,8 @@ Action declare_compile(CLI::App& app) {
   return [o]() -> Expected<Answer> {
     ISOMER_TRY(const driver::Model model, load(o->model));
     o->compile.strict = o->accuracy == "strict";
-    ISOMER_TRY(const driver::CompileReport report, driver::compile_module(model.graph, o->compile, o->out));
+    ISOMER_TRY(const ir::Graph graph, optimized_graph(model.graph, o->optimize, 0, model.source));
+    ISOMER_TRY(const driver::CompileReport report, driver::compile_module(graph, o->compile, o->out));
     Answer a;
     a.text =
         fmt::format("wrote {}: {}, of which {} are weights\n", printable(o->out),

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <csignal>
+#include <algorithm>
 
 #include "driver/model.h"
 #include "driver/trace_file.h"

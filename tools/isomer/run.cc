@@ -10,6 +10,7 @@
 #include "isomer/command.h"
 #include "isomer/model_options.h"
 #include "isomer/node_list.h"
+#include "isomer/optimize_options.h"
 #include "isomer/progress.h"
 #include "isomer/run_options.h"
 #include "tensor/npy.h"
@@ -110,8 +111,9 @@ std::string how(const driver::ExecutorFacts& facts, size_t by_reference) {
 }
 
 Expected<Ran> run_model(const ModelOptions& model_options, const RunOptions& run_options,
-                        const driver::InputOptions& in) {
-  ISOMER_TRY(const driver::Model model, load(model_options));
+                        const driver::InputOptions& in, const std::string& optimize) {
+  ISOMER_TRY(driver::Model model, load(model_options));
+  ISOMER_TRY(model.graph, optimized_graph(model.graph, optimize, run_options.threads, model.source));
   ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, in));
   driver::ExecutorOptions options = executor_options(run_options);
   Progress progress(model.source);
@@ -162,16 +164,17 @@ Action declare_run(CLI::App& app) {
   struct Options {
     ModelOptions model;
     RunOptions run;
-    std::string output_dir;
+    std::string output_dir, optimize;
   };
   auto o = std::make_shared<Options>();
   declare_model(app, o->model);
   declare_run_options(app, o->run);
+  declare_optimize_flag(app, o->optimize);
   app.add_option("--output-dir", o->output_dir, "Write every output as a .npy file into this folder");
   return [o]() -> Expected<Answer> {
     ISOMER_TRY(const driver::InputOptions in, input_options(o->run));
     ISOMER_TRY(const Ran ran, driver::is_module_name(o->model.spec) ? run_module(o->model, o->run.threads, in)
-                                                                    : run_model(o->model, o->run, in));
+                                                                    : run_model(o->model, o->run, in, o->optimize));
     Answer a = answer(ran, in.seed);
     if (!o->output_dir.empty()) {
       ISOMER_CHECK_OK(write_outputs(o->output_dir, ran, a));

@@ -120,8 +120,7 @@ TEST_F(Optimize, ATraceIsMadeAgain) {
   };
   Optimized found;
   found.start = model();
-  const auto outcome =
-      search::optimise(found.start, ops::table(), {&library.rules[0]}, products, nullptr, with.search);
+  const auto outcome = search::optimise(found.start, ops::table(), {&library.rules[0]}, products, nullptr, with.search);
   ASSERT_TRUE(outcome.ok());
   ASSERT_EQ(outcome->steps.size(), 1U);
   found.steps = outcome->steps;
@@ -142,8 +141,9 @@ TEST_F(Optimize, ATraceIsMadeAgain) {
 
 TEST_F(Optimize, DamagedTracesAreRefused) {
   EXPECT_EQ(load_trace((folder_ / "nothing.json").string()).error().code, "E-read");
-  for (const char* text : {"", "{}", "[1, 2", R"({"format": "isomer trace", "version": 1})",
-                           R"({"format": "isomer trace", "version": 1, "model": "", "start": "", "result": "", "steps": [3]})"})
+  for (const char* text :
+       {"", "{}", "[1, 2", R"({"format": "isomer trace", "version": 1})",
+        R"({"format": "isomer trace", "version": 1, "model": "", "start": "", "result": "", "steps": [3]})"})
     EXPECT_EQ(load_trace(write("bad.json", text)).error().code, "E-trace") << text;
 }
 

@@ -207,8 +207,7 @@ TEST(Search, StepsCanBeReplayed) {
   const ir::Graph g = blocks(3, 3, 3);
   const Outcome o = search(g, {});
   std::vector<Application> applications;
-  for (const Step& s : o.steps)
-    applications.insert(applications.end(), s.applications.begin(), s.applications.end());
+  for (const Step& s : o.steps) applications.insert(applications.end(), s.applications.begin(), s.applications.end());
   const std::vector<rewrite::Rule> all = rules();
   const auto again = replay(g, ops::table(), pointers(all), applications);
   ASSERT_TRUE(again.ok());

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""isomer optimize as a user calls it: a faster model that computes the same, the same bytes every time, traces, refusals."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ISOMER = os.environ['ISOMER']
+# The analytic model alone and a number of steps: no clock decides about the result.
+STEADY = ['--no-measure', '--store', '-', '--budget', '10m', '--steps', '40', '--threads', '1']
+MODEL = 'zoo:squeezenet1_1,image=32'
+
+if 'llvm' not in subprocess.run([ISOMER, '--version'], stdout=subprocess.PIPE, text=True).stdout:
+    sys.exit(77)
+
+
+def isomer(*args, code=0):
+    done = subprocess.run([ISOMER, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+    if done.returncode != code:
+        raise AssertionError('isomer %s: exit code %d, expected %d\n%s%s' % (' '.join(args), done.returncode, code, done.stdout, done.stderr))
+    return done
+
+
+class Optimize(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def bytes(self, name):
+        with open(self.path(name), 'rb') as f:
+            return f.read()
+
+    def test_result_computes_the_same_and_can_be_replayed(self):
+        done = isomer('optimize', MODEL, *STEADY, '-o', self.path('a.onnx'), '--trace', self.path('a.json'), '--json')
+        answer = json.loads(done.stdout)
+        self.assertLess(answer['accuracy'][0]['error_of_largest'], 1e-4)
+        self.assertGreaterEqual(answer['before']['kernels'], 1)
+        isomer('compare', MODEL, self.path('a.onnx'), '--rtol', '1e-3', '--atol', '1e-4')
+        isomer('optimize', MODEL, '--replay', self.path('a.json'), '--threads', '1', '-o', self.path('b.onnx'))
+        self.assertEqual(self.bytes('a.onnx'), self.bytes('b.onnx'))
+
+    def test_no_budget_returns_the_input(self):
+        answer = json.loads(isomer('optimize', 'zoo:tiny', '--budget', '0', '-o', self.path('t.onnx'), '--json').stdout)
+        self.assertFalse(answer['changed'])
+        isomer('compare', 'zoo:tiny', self.path('t.onnx'))
+
+    def test_what_is_refused(self):
+        isomer('optimize', 'zoo:tiny', '--budget', 'soon', code=2)
+        isomer('optimize', 'zoo:tiny', '--strategy', 'magic', code=2)
+        isomer('optimize', 'zoo:tiny', '--replay', self.path('nothing.json'), code=2)
+        with open(self.path('other.json'), 'w') as f:
+            json.dump({'format': 'isomer trace', 'version': 1, 'model': '', 'start': '', 'result': '',
+                       'steps': [{'before': 1, 'after': 1, 'repeated': False,
+                                  'applications': [{'rule': 'merge-convs', 'nodes': [1, 2], 'inputs': [], 'names': []}]}]}, f)
+        self.assertIn('E-trace', isomer('optimize', 'zoo:tiny', '--replay', self.path('other.json'), code=2).stderr)
+        with open(self.path('false.rules'), 'w') as f:
+            f.write('rule planted : exact\n  ?x : T[M, K]  ?a, ?b : T[K, N]\n  matmul(?x, ?a) => matmul(?x, ?a)\n')
+        isomer('optimize', 'zoo:tiny', '--rules', self.path('false.rules'), code=2)
+
+    def test_other_commands_take_it(self):
+        isomer('run', 'zoo:tiny', '--optimize=0')
+        isomer('compile', 'zoo:tiny', '--optimize=0', '-o', self.path('tiny.so'))
+
+
+if __name__ == '__main__':
+    unittest.main()
