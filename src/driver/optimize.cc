@@ -28,7 +28,8 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr int64_t kOpenBatch = 1, kOpenLength = 64;  // what open sizes are taken to be when nobody says
-constexpr double kNoise = 1.01;                      // a result so much slower than its input is thrown away
+constexpr double kNoise = 1.01;                      // times within this of each other are the same
+constexpr double kPromising = 0.03;                  // gain of a region below which its rewrites may be left out
 
 // The first dim of an input is a batch, as a rule; others are lengths.
 std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& given) {
@@ -71,12 +72,10 @@ class Optimization {
     out_.assumed = open_sizes(original_, options_.assumed);
     ISOMER_TRY(out_.start, passes::run_pipeline(original_, ops::table(), "inference"));
     ISOMER_CHECK_OK(search());
-    ISOMER_TRY(ir::Graph found, rewritten(out_.steps));
-    ISOMER_TRY(found, passes::run_pipeline(found, ops::table(), "inference"));
     ISOMER_CHECK_OK(name_rules());
     ISOMER_CHECK_OK(test_applications());
     if (out_.culprit) return std::move(out_);
-    ISOMER_CHECK_OK(choose(std::move(found)));
+    ISOMER_CHECK_OK(choose());
     return std::move(out_);
   }
 
@@ -122,8 +121,17 @@ class Optimization {
     return all;
   }
 
-  Expected<ir::Graph> rewritten(const std::vector<search::Step>& steps) {
-    return search::replay(out_.start, ops::table(), rules_, applications(steps));
+  // The steps of regions that promise at least this much.
+  std::vector<search::Step> promising(double gain) const {
+    std::map<size_t, std::pair<double, double>> regions;  // before and after
+    for (const search::Step& s : out_.steps) {
+      regions.emplace(s.region, std::pair(s.before, s.after));
+      regions[s.region].second = s.after;
+    }
+    std::vector<search::Step> some;
+    for (const search::Step& s : out_.steps)
+      if (const auto& [before, after] = regions.at(s.region); after < (1 - gain) * before) some.push_back(s);
+    return some;
   }
 
   Expected<void> name_rules() {
@@ -155,7 +163,7 @@ class Optimization {
       if (it->second == FieldAnswer::Fails && !out_.culprit) out_.culprit = Culprit{at, a.rule, a.names, 0, true};
       return {};
     };
-    ISOMER_CHECK_OK(search::replay(out_.start, ops::table(), rules_, all, look));
+    ISOMER_CHECK_OK(search::replay(out_.start, ops::table(), rules_, out_.steps, look));
     return {};
   }
 
@@ -166,8 +174,14 @@ class Optimization {
     double fastest = 1e30;
   };
 
-  Expected<Candidate> candidate(ir::Graph graph, std::vector<search::Step> steps) {
-    Candidate c{std::move(graph), std::move(steps), nullptr};
+  Expected<Candidate> candidate(const std::vector<search::Step>& steps) {
+    Candidate c{out_.start, {}, nullptr};
+    if (!steps.empty()) {
+      const bool some = steps.size() < out_.steps.size();
+      ISOMER_TRY(search::Replayed r, search::replay(out_.start, ops::table(), rules_, steps, nullptr, some));
+      ISOMER_TRY(c.graph, passes::run_pipeline(r.graph, ops::table(), "inference"));
+      c.steps = std::move(r.steps);
+    }
     ISOMER_TRY(const ir::Graph sized, with_sizes(c.graph, out_.assumed));
     ExecutorOptions o;
     o.native.threads = options_.threads;
@@ -210,35 +224,51 @@ class Optimization {
     return f;
   }
 
-  // Times the result against the input and, where nothing is wrong with it, takes it unless it is slower.
-  Expected<void> choose(ir::Graph found) {
+  // The input, all that was found, and what is left of it without the regions that promise little.
+  Expected<std::vector<Candidate>> candidates() {
+    std::vector<Candidate> all;
+    ISOMER_TRY(Candidate input, candidate({}));
+    all.push_back(std::move(input));
+    if (out_.steps.empty()) return all;
+    ISOMER_TRY(Candidate result, candidate(out_.steps));
+    all.push_back(std::move(result));
+    const std::vector<search::Step> some = promising(kPromising);
+    if (options_.replay || some.empty() || some.size() == out_.steps.size()) return all;
+    ISOMER_TRY(Candidate fewer, candidate(some));
+    all.push_back(std::move(fewer));
+    return all;
+  }
+
+  // Runs and times the candidates against the input. The first that is as fast as the best, within noise, is taken: all
+  // steps before fewer, fewer before none.
+  Expected<void> choose() {
     ISOMER_TRY(const ir::Graph sized, with_sizes(original_, out_.assumed));
     ISOMER_TRY(const std::vector<Tensor> inputs, make_inputs(sized, options_.inputs));
-    std::vector<Candidate> all;
-    ISOMER_TRY(Candidate input, candidate(out_.start, {}));
-    all.push_back(std::move(input));
-    if (!out_.steps.empty()) {
-      ISOMER_TRY(Candidate result, candidate(std::move(found), out_.steps));
-      all.push_back(std::move(result));
+    ISOMER_TRY(std::vector<Candidate> all, candidates());
+    if (all.size() > 1) {
+      ISOMER_CHECK_OK(check(all[1], sized, inputs));
+      if (out_.culprit) return {};
     }
-    ISOMER_CHECK_OK(check(all.back(), sized, inputs));
-    if (out_.culprit) return {};
     ISOMER_CHECK_OK(time(all, inputs, options_.timing_seconds));
-    out_.before = figures(all.front());
-    Candidate& best = all.back();
-    out_.changed = all.size() > 1 && (options_.replay || best.fastest <= kNoise * all.front().fastest);
-    if (!out_.changed) {
+    double best = all[0].fastest;
+    for (const Candidate& c : all) best = std::min(best, c.fastest);
+    size_t taken = 0;
+    for (size_t i = all.size(); i-- > 1;)
+      if (all[i].fastest <= kNoise * best) taken = i;
+    if (options_.replay && all.size() > 1) taken = 1;
+    if (taken != 1) ISOMER_CHECK_OK(check(all[taken], sized, inputs));
+    out_.changed = taken > 0;
+    if (!out_.changed)
       out_.why_not = all.size() == 1
                          ? "no rewrite makes the model faster"
                          : fmt::format(
                                "the rewrites that were found make the model slower when it is run ({:.3f} ms to "
                                "{:.3f} ms)",
-                               1e3 * all.front().fastest, 1e3 * best.fastest);
-      out_.steps.clear();
-    }
-    Candidate& taken = out_.changed ? best : all.front();
-    out_.after = figures(taken);
-    out_.graph = std::move(taken.graph);
+                               1e3 * all[0].fastest, 1e3 * all[1].fastest);
+    out_.before = figures(all[0]);
+    out_.after = figures(all[taken]);
+    out_.steps = std::move(all[taken].steps);
+    out_.graph = std::move(all[taken].graph);
     return {};
   }
 

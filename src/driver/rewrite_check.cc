@@ -132,10 +132,10 @@ Expected<std::optional<Culprit>> find_culprit(const ir::Graph& start, const std:
                                               const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected,
                                               double tolerance, int threads) {
   const auto error_after = [&](size_t count) -> Expected<double> {
-    const std::vector<search::Application> some(applications.begin(),
-                                                applications.begin() + static_cast<ptrdiff_t>(count));
-    ISOMER_TRY(const ir::Graph graph, search::replay(start, ops::table(), rules, some));
-    ISOMER_TRY(const std::vector<Tensor> found, run(graph, inputs, threads, false));
+    search::Step some;
+    some.applications.assign(applications.begin(), applications.begin() + static_cast<ptrdiff_t>(count));
+    ISOMER_TRY(const search::Replayed replayed, search::replay(start, ops::table(), rules, {some}));
+    ISOMER_TRY(const std::vector<Tensor> found, run(replayed.graph, inputs, threads, false));
     return worst(output_errors(start, found, expected));
   };
   ISOMER_TRY(double error, error_after(applications.size()));

@@ -17,7 +17,7 @@ constexpr int kVersion = 1;
 Json written(const search::Application& a) {
   Json inputs = Json::array();
   for (const ir::Value& v : a.inputs) inputs.push_back({v.node, v.index});
-  return {{"rule", a.rule}, {"nodes", a.nodes}, {"inputs", inputs}, {"names", a.names}};
+  return {{"rule", a.rule}, {"nodes", a.nodes}, {"inputs", inputs}, {"names", a.names}, {"made", a.added}};
 }
 
 // The library throws where a file has another shape than asked for; nothing of that leaves this function.
@@ -40,7 +40,8 @@ Expected<Trace> read(const std::string& text) {
         search::Application made{a.at("rule").get<std::string>(),
                                  a.at("nodes").get<std::vector<uint32_t>>(),
                                  {},
-                                 a.at("names").get<std::vector<std::string>>()};
+                                 a.at("names").get<std::vector<std::string>>(),
+                                 a.at("made").get<std::vector<uint32_t>>()};
         for (const Json& v : a.at("inputs")) made.inputs.push_back({v.at(0).get<uint32_t>(), v.at(1).get<uint32_t>()});
         step.applications.push_back(std::move(made));
       }

@@ -38,8 +38,7 @@ using NodeRef = std::shared_ptr<const Node>;
 // What was found for a region, in a form that an equal region can take over.
 struct Found {
   std::vector<Step> steps;
-  std::vector<std::vector<std::vector<uint32_t>>> added;  // per step and application
-  std::vector<uint32_t> members;                          // the region's nodes in order
+  std::vector<uint32_t> members;  // the region's nodes in order
 };
 
 class Search {
@@ -102,6 +101,7 @@ class Search {
       if (g.alive(n)) living.push_back(n);
     const Region region(living);
     ++progress_.region;
+    ++number_;
     const std::string shape = shape_of(g, region);
     std::vector<uint32_t> members = in_order(g, region);
     if (const auto it = known_.find(shape); it != known_.end()) {
@@ -119,17 +119,11 @@ class Search {
       return g;
     }
     for (const Node* n = best.get(); n->parent; n = n->parent.get()) {
-      Step s{{}, n->parent->cost, n->cost};
-      auto& added = found.added.emplace_back();
-      for (const Made& m : n->state.made()) {
-        s.applications.push_back(m.application);
-        added.push_back(m.added);
-        fresh.insert(m.added.begin(), m.added.end());
-      }
+      Step s{n->state.made(), n->parent->cost, n->cost, false, number_};
+      for (const Application& a : s.applications) fresh.insert(a.added.begin(), a.added.end());
       found.steps.push_back(std::move(s));
     }
     std::reverse(found.steps.begin(), found.steps.end());
-    std::reverse(found.added.begin(), found.added.end());
     outcome_.steps.insert(outcome_.steps.end(), found.steps.begin(), found.steps.end());
     known_[shape] = std::move(found);
     return best->state.graph();
@@ -144,21 +138,20 @@ class Search {
     State state(rules_, g, region);
     std::vector<Step> steps;
     for (size_t s = 0; s < found.steps.size(); ++s) {
-      Step step{{}, found.steps[s].before, found.steps[s].after, true};
+      Step step{{}, found.steps[s].before, found.steps[s].after, true, number_};
       for (size_t a = 0; a < found.steps[s].applications.size(); ++a) {
         const Application& application = found.steps[s].applications[a];
         std::vector<uint32_t> nodes;
         for (const uint32_t n : application.nodes) nodes.push_back(here.contains(n) ? here[n] : UINT32_MAX);
-        if (!state.repeat(*rules_.find(application.rule), nodes, nullptr)) return std::nullopt;
-        const Made& made = state.made().back();
-        const std::vector<uint32_t>& before = found.added[s][a];
-        if (made.added.size() != before.size()) return std::nullopt;
-        for (size_t k = 0; k < before.size(); ++k) here[before[k]] = made.added[k];
-        step.applications.push_back(made.application);
+        if (!state.repeat(*rules_.find(application.rule), nodes)) return std::nullopt;
+        const Application& made = state.made().back();
+        if (made.added.size() != application.added.size()) return std::nullopt;
+        for (size_t k = 0; k < made.added.size(); ++k) here[application.added[k]] = made.added[k];
+        step.applications.push_back(made);
       }
       steps.push_back(std::move(step));
     }
-    for (const Made& m : state.made()) fresh.insert(m.added.begin(), m.added.end());
+    for (const Application& m : state.made()) fresh.insert(m.added.begin(), m.added.end());
     outcome_.steps.insert(outcome_.steps.end(), steps.begin(), steps.end());
     return state.graph();
   }
@@ -318,6 +311,7 @@ class Search {
   ThreadPool pool_;
   const Clock::time_point start_ = Clock::now();
   std::map<std::string, Found> known_;
+  size_t number_ = 0;  // of the region at hand, over all rounds
   Progress progress_;
   Outcome outcome_;
 };
@@ -330,28 +324,89 @@ Expected<Outcome> optimise(const ir::Graph& graph, const ir::OpTable& table,
   return Search(table, rules, price, estimate, options).run(graph);
 }
 
-Expected<ir::Graph> replay(const ir::Graph& graph, const ir::OpTable& table,
-                           const std::vector<const rewrite::Rule*>& rules, const std::vector<Application>& applications,
-                           const Look& look) {
-  rewrite::AttrHabitTable habits(table);
-  const rewrite::Matcher matcher(rules, habits);
-  rewrite::EditGraph now(graph, table, habits);
-  for (size_t i = 0; i < applications.size(); ++i) {
-    const Application& a = applications[i];
-    std::optional<rewrite::Match> match;
-    if (!a.nodes.empty() && a.nodes[0] < now.slots() && now.alive(a.nodes[0]))
-      for (rewrite::Match& m : matcher.around(now, std::span(a.nodes.data(), 1)))
-        if (!match && m.nodes == a.nodes && m.inputs == a.inputs && matcher.rule(m.rule).name == a.rule)
-          match = std::move(m);
-    if (!match)
+namespace {
+
+// Makes applications again, where nodes that rewrites made may have other numbers than they had.
+class Replay {
+ public:
+  Replay(const ir::Graph& graph, const ir::OpTable& table, const std::vector<const rewrite::Rule*>& rules)
+      : habits_(table), matcher_(rules, habits_), now_(graph, table, habits_), known_(now_.slots()) {}
+
+  const rewrite::EditGraph& graph() const { return now_; }
+
+  // Nothing when it does not fit.
+  Expected<std::optional<Application>> make(const Application& a, const Look& look) {
+    const auto match = find(a);
+    if (!match) return std::optional<Application>();
+    const rewrite::Rule& rule = matcher_.rule(match->rule);
+    if (look) ISOMER_CHECK_OK(look(rule, *match));
+    Application made{a.rule, match->nodes, match->inputs, {}, {}};
+    for (const uint32_t n : match->nodes) made.names.push_back(now_.node(n).names[0]);
+    ISOMER_TRY(const rewrite::Edit edit, rewrite::apply(now_, rule, *match));
+    for (const uint32_t n : edit.added)
+      if (now_.node(n).op != &ir::const_op()) made.added.push_back(n);
+    for (size_t k = 0; k < made.added.size() && k < a.added.size(); ++k) here_[a.added[k]] = made.added[k];
+    return std::optional(std::move(made));
+  }
+
+ private:
+  // What a number of the steps stands for now: itself for a node of the model.
+  std::optional<uint32_t> here(uint32_t node) const {
+    const auto it = here_.find(node);
+    if (it != here_.end()) return it->second;
+    return node < known_ ? std::optional(node) : std::nullopt;
+  }
+
+  std::optional<rewrite::Match> find(const Application& a) const {
+    std::vector<uint32_t> nodes;
+    for (const uint32_t n : a.nodes) {
+      const auto at = here(n);
+      if (!at || !now_.alive(*at)) return std::nullopt;
+      nodes.push_back(*at);
+    }
+    if (nodes.empty()) return std::nullopt;
+    const auto same = [&](ir::Value wanted, ir::Value found) {
+      const auto at = wanted.is_none() ? std::nullopt : here(wanted.node);
+      return !at || found == ir::Value{*at, wanted.index};
+    };
+    for (rewrite::Match& m : matcher_.around(now_, std::span(nodes.data(), 1)))
+      if (m.nodes == nodes && matcher_.rule(m.rule).name == a.rule &&
+          std::equal(a.inputs.begin(), a.inputs.end(), m.inputs.begin(), m.inputs.end(), same))
+        return std::move(m);
+    return std::nullopt;
+  }
+
+  rewrite::AttrHabitTable habits_;
+  rewrite::Matcher matcher_;
+  rewrite::EditGraph now_;
+  const size_t known_;
+  std::map<uint32_t, uint32_t> here_;
+};
+
+}  // namespace
+
+Expected<Replayed> replay(const ir::Graph& graph, const ir::OpTable& table,
+                          const std::vector<const rewrite::Rule*>& rules, const std::vector<Step>& steps,
+                          const Look& look, bool lenient) {
+  Replay replay(graph, table, rules);
+  Replayed out;
+  size_t count = 0;
+  for (const Step& s : steps) {
+    Step made{{}, s.before, s.after, s.repeated, s.region};
+    for (const Application& a : s.applications) {
+      ++count;
+      ISOMER_TRY(std::optional<Application> done, replay.make(a, look));
+      if (done) made.applications.push_back(*std::move(done));
+      if (done || lenient) continue;
       return Diagnostic("E-trace",
                         fmt::format("application {} of the trace, of rule {}, does not fit the model; a trace "
                                     "belongs to one model, and to the rules and passes it was written with",
-                                    i + 1, isomer::quoted(a.rule)));
-    if (look) ISOMER_CHECK_OK(look(matcher.rule(match->rule), *match));
-    ISOMER_CHECK_OK(rewrite::apply(now, matcher.rule(match->rule), *match));
+                                    count, isomer::quoted(a.rule)));
+    }
+    if (!made.applications.empty()) out.steps.push_back(std::move(made));
   }
-  return now.graph();
+  ISOMER_TRY(out.graph, replay.graph().graph());
+  return out;
 }
 
 }  // namespace isomer::search

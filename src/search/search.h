@@ -53,6 +53,7 @@ struct Application {
   std::vector<uint32_t> nodes;     // per call of the pattern
   std::vector<ir::Value> inputs;   // per input of the rule
   std::vector<std::string> names;  // of the results of `nodes`, "" where a rewrite made them
+  std::vector<uint32_t> added;     // the nodes it made, constants apart, in the order they were made
 };
 
 // What the search did at once: a rule at one place or at several, and what tidies up behind it. Costs are of the region.
@@ -60,6 +61,7 @@ struct Step {
   std::vector<Application> applications;
   double before = 0, after = 0;
   bool repeated = false;  // found in an equal region
+  size_t region = 0;      // steps of one region build on each other
 };
 
 struct Statistics {
@@ -83,9 +85,15 @@ Expected<Outcome> optimise(const ir::Graph& graph, const ir::OpTable& table,
 // Called with each application before it is made; a diagnostic ends the replay.
 using Look = std::function<Expected<void>(const rewrite::Rule& rule, const rewrite::Match& match)>;
 
-// The applications again, without searching. E-trace when one does not fit.
-Expected<ir::Graph> replay(const ir::Graph& graph, const ir::OpTable& table,
-                           const std::vector<const rewrite::Rule*>& rules, const std::vector<Application>& applications,
-                           const Look& look = nullptr);
+// Steps made again, with the numbers that they have now.
+struct Replayed {
+  ir::Graph graph;
+  std::vector<Step> steps;
+};
+// The steps again, without searching; some of those that were found may be left out. A step that does not fit is E-trace,
+// or with `lenient` left out too.
+Expected<Replayed> replay(const ir::Graph& graph, const ir::OpTable& table,
+                          const std::vector<const rewrite::Rule*>& rules, const std::vector<Step>& steps,
+                          const Look& look = nullptr, bool lenient = false);
 
 }  // namespace isomer::search

@@ -60,8 +60,8 @@ void State::refresh(const rewrite::Edit& edit) {
 bool State::apply(const rewrite::Match& match, std::set<uint32_t>& touched) {
   const rewrite::Match m = match;  // the caller's may be among those that go
   if (!rules_->matcher().holds(graph_, m)) return false;
-  Made made{{rules_->matcher().rule(m.rule).name, m.nodes, m.inputs, {}}, {}};
-  for (const uint32_t n : m.nodes) made.application.names.push_back(graph_.node(n).names[0]);
+  Application made{rules_->matcher().rule(m.rule).name, m.nodes, m.inputs, {}, {}};
+  for (const uint32_t n : m.nodes) made.names.push_back(graph_.node(n).names[0]);
   const auto edit = rewrite::apply(graph_, rules_->matcher().rule(m.rule), m);
   if (!edit.ok()) return false;
   for (const uint32_t n : edit->added)
@@ -90,12 +90,12 @@ bool State::advance(const rewrite::Match& match) {
   return true;
 }
 
-bool State::repeat(uint32_t rule, const std::vector<uint32_t>& nodes, const std::vector<ir::Value>* inputs) {
+bool State::repeat(uint32_t rule, const std::vector<uint32_t>& nodes) {
   for (const uint32_t n : nodes)
     if (n >= graph_.slots() || !graph_.alive(n)) return false;
   std::set<uint32_t> touched;
   for (const rewrite::Match& m : rules_->matcher().around(graph_, std::span(nodes.data(), 1)))
-    if (m.rule == rule && m.nodes == nodes && (!inputs || m.inputs == *inputs)) return apply(m, touched);
+    if (m.rule == rule && m.nodes == nodes) return apply(m, touched);
   return false;
 }
 

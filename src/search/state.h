@@ -27,12 +27,6 @@ class Rules {
   std::vector<Role> roles_;
 };
 
-// An application and the nodes it made, constants apart, in the order they were made.
-struct Made {
-  Application application;
-  std::vector<uint32_t> added;
-};
-
 class State {
  public:
   State(const Rules& rules, rewrite::EditGraph graph, Region region);
@@ -40,7 +34,7 @@ class State {
   const rewrite::EditGraph& graph() const { return graph_; }
   const Region& region() const { return region_; }
   // Since forget(): the applications, and the nodes that went and came, constants included.
-  const std::vector<Made>& made() const { return made_; }
+  const std::vector<Application>& made() const { return made_; }
   const std::set<uint32_t>& removed() const { return removed_; }
   const std::set<uint32_t>& added() const { return added_; }
   void forget() {
@@ -54,8 +48,8 @@ class State {
   std::vector<State> children() const;
   // Applies a match, and then what tidies up where it changed something. False when the match does not hold any more.
   bool advance(const rewrite::Match& match);
-  // The same application in this graph, without tidying.
-  bool repeat(uint32_t rule, const std::vector<uint32_t>& nodes, const std::vector<ir::Value>* inputs);
+  // The application made of a rule at these nodes, without tidying.
+  bool repeat(uint32_t rule, const std::vector<uint32_t>& nodes);
 
  private:
   using Matches = std::vector<std::shared_ptr<const rewrite::Match>>;
@@ -73,7 +67,7 @@ class State {
   rewrite::EditGraph graph_;
   Region region_;
   Matches matches_;
-  std::vector<Made> made_;
+  std::vector<Application> made_;
   std::set<uint32_t> removed_, added_;
 };
 

@@ -56,7 +56,7 @@ class Optimize(unittest.TestCase):
         with open(self.path('other.json'), 'w') as f:
             json.dump({'format': 'isomer trace', 'version': 1, 'model': '', 'start': '', 'result': '',
                        'steps': [{'before': 1, 'after': 1, 'repeated': False,
-                                  'applications': [{'rule': 'merge-convs', 'nodes': [1, 2], 'inputs': [], 'names': []}]}]}, f)
+                                  'applications': [{'rule': 'merge-convs', 'nodes': [1, 2], 'inputs': [], 'names': [], 'made': []}]}]}, f)
         self.assertIn('E-trace', isomer('optimize', 'zoo:tiny', '--replay', self.path('other.json'), code=2).stderr)
         with open(self.path('false.rules'), 'w') as f:
             f.write('rule planted : exact\n  ?x : T[M, K]  ?a, ?b : T[K, N]\n  matmul(?x, ?a) => matmul(?x, ?a)\n')
