@@ -79,6 +79,7 @@ class ContractionKernel {
   std::vector<Kernel> make() {
     name_axes();
     accesses_.emplace(scene_, group_, group_.rows, main_);
+    left_ = side(c_.a);
     sizes();
     left();
     right();
@@ -105,6 +106,7 @@ class ContractionKernel {
   void right();
   void pack_right(const Linear& at, int value);
   bool rows_collide(int64_t bytes) const;
+  bool in_place() const;
   Stmt fetch_results(te::Substitution& at, int64_t columns, const Expr& height);
   void epilogue();
   Stmt tasks();
@@ -204,6 +206,8 @@ void ContractionKernel::sizes() {
   block_rows_ = tiles_per_block * tile_rows_;
   blocks_ = ceil_div(m, block_rows_);
   splits_ = std::clamp<int64_t>(ceil_div(wanted, blocks_ * batch_.total()), 1, panels_);
+  // Tasks that share rows need them gathered by a step before, through memory: not for a few tasks more.
+  if (!in_place() && 2 * blocks_ * batch_.total() >= wanted) splits_ = 1;
   panels_per_task_ = ceil_div(panels_, splits_);
   splits_ = ceil_div(panels_, panels_per_task_);
 }
@@ -227,18 +231,20 @@ bool ContractionKernel::rows_collide(int64_t bytes) const {
   return n_.total() >= (bytes % (2 * kBadStride) == 0 ? 384 : 1024);
 }
 
+bool ContractionKernel::in_place() const {
+  const bool always = c_.where->kind == te::Kind::Int && c_.where->integer != 0;
+  if (!always || !one_step(left_.at, m_) || !one_step(left_.at, k_)) return false;
+  if (!k_.list.empty() && step(left_.at, k_) != 1) return false;
+  return m_.total() <= 4 || !rows_collide(step(left_.at, m_) * 4);
+}
+
 // Rows are read as they lie where they are one step apart; gathered into scratch where they are not, by the task that
 // needs them; or by a step before when several tasks need the same ones.
 void ContractionKernel::left() {
-  left_ = side(c_.a);
   const StageValue& v = scene_.value(c_.a->tensor);
-  const bool always = c_.where->kind == te::Kind::Int && c_.where->integer != 0;
-  bool direct = always && one_step(left_.at, m_) && one_step(left_.at, k_);
-  if (!k_.list.empty() && step(left_.at, k_) != 1) direct = false;
-  if (rows_collide(step(left_.at, m_) * 4) && m_.total() > 4) direct = false;
   const loop::Buffer source{"left", v.dtype, {scene_.layout(c_.a->tensor).span}, loop::Scope::Argument, false};
   const Argument argument{c_.a->tensor, std::nullopt};
-  if (direct) {
+  if (in_place()) {
     rows_ = Rows::InPlace;
     row_step_ = step(left_.at, m_);
     left_.buffer = add_argument(main_, source, argument);
