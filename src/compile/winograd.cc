@@ -1,13 +1,13 @@
-// Convolutions by minimal filtering, F(4x4,3x3) or F(2x2,3x3). A tile of outputs needs a patch of inputs; patch and taps are
+// Convolutions by minimal filtering: F(4x4,3x3) or F(2x2,3x3), and along one axis F(4,3) or F(2,7). A tile of outputs needs a patch of inputs; patch and taps are
 // transformed so that the convolution is one product per point of the patch, summed over the channels: a matrix product of
 // tiles by channels for each point. One task takes a block of tiles through all three steps in its own scratch memory.
 // Transformed taps are two to four times the taps, and a network's weights come from memory on every run: those that would
 // not stay in the second cache are transformed by the task that needs them, some channels at a time.
 #include <algorithm>
-#include <array>
 
 #include "compile/accesses.h"
 #include "compile/epilogue.h"
+#include "compile/filtering.h"
 #include "compile/kernel.h"
 #include "loop/affine.h"
 #include "loop/intrinsics.h"
@@ -21,49 +21,14 @@ using te::Expr;
 
 namespace {
 
-using Matrix = std::vector<std::vector<double>>;
-
-struct Filtering {
-  int64_t outputs;  // of a tile, along an axis
-  Matrix input;     // patch x patch: B^T
-  Matrix taps;      // patch x 3: G
-  Matrix output;    // outputs x patch: A^T
-  int64_t patch() const { return outputs + 2; }
-};
-
-const Filtering& f4() {
-  static const Filtering f{4,
-                           {{4, 0, -5, 0, 1, 0},
-                            {0, -4, -4, 1, 1, 0},
-                            {0, 4, -4, -1, 1, 0},
-                            {0, -2, -1, 2, 1, 0},
-                            {0, 2, -1, -2, 1, 0},
-                            {0, 4, 0, -5, 0, 1}},
-                           {{1.0 / 4, 0, 0},
-                            {-1.0 / 6, -1.0 / 6, -1.0 / 6},
-                            {-1.0 / 6, 1.0 / 6, -1.0 / 6},
-                            {1.0 / 24, 1.0 / 12, 1.0 / 6},
-                            {1.0 / 24, -1.0 / 12, 1.0 / 6},
-                            {0, 0, 1}},
-                           {{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}}};
-  return f;
-}
-
-const Filtering& f2() {
-  static const Filtering f{2,
-                           {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}},
-                           {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
-                           {{1, 1, 1, 0}, {0, 1, -1, -1}}};
-  return f;
-}
-
 // What is known of a convolution that qualifies: dims of its input by role, axes of its stage by role.
 struct Shape {
   int images = -1, rows = -1, columns = -1;                            // axes of the result; images -1: one image
   int outputs = -1;                                                    // axis of output channels
-  int channels = -1, down = -1, across = -1;                           // reduced axes
+  int channels = -1, down = -1, across = -1;                           // reduced axes; -1: no taps along it
   size_t image_dim = 0, channel_dim = 0, row_dim = 0, column_dim = 0;  // of the input
   int64_t pad_rows = 0, pad_columns = 0;
+  int64_t taps_down = 1, taps_across = 1;
   int64_t n = 1, oh = 0, ow = 0, o = 0, c = 0, h = 0, w = 0;
 };
 
@@ -75,19 +40,23 @@ int64_t extent_of(const ModelStage& s, int id) {
   return 1;
 }
 
-// A dim of the input that a tap moves along: index = position + tap - padding.
-bool take_window_dim(const Linear& index, const Contraction& c, const ModelStage& s, int& position, int& tap,
-                     int64_t& pad) {
-  if (index.terms.size() != 2) return false;
+// The points of the reduction.
+int64_t points_of(const ModelStage& s) {
+  int64_t n = 1;
+  for (const te::Axis& a : s.body->axes) n *= a.extent.value();
+  return n;
+}
+
+// A dim of the input that a position and perhaps a tap move along: index = position + tap - padding.
+bool take_window_dim(const Linear& index, const Contraction& c, int& position, int& tap, int64_t& pad) {
   for (const auto& [axis, by] : index.terms) {
-    if (by != 1) return false;
-    const bool row = std::find(c.m.begin(), c.m.end(), axis) != c.m.end();
     const bool deep = std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
-    if (row) position = axis;
-    if (deep && extent_of(s, axis) == 3) tap = axis;
+    int& taken = deep ? tap : position;
+    if (by != 1 || taken >= 0) return false;
+    taken = axis;
   }
   pad = -index.constant;
-  return position >= 0 && tap >= 0;
+  return position >= 0;
 }
 
 bool guards_are_padding(const Contraction& c, const Shape& s, const StageValue& input) {
@@ -113,28 +82,33 @@ std::optional<Shape> shape_of(const Scene& scene, const Group& group) {
     return std::nullopt;
   Shape s;
   s.outputs = c.n[0];
-  int windows = 0;
+  std::vector<size_t> places;  // images, rows and columns, as the input has them
   for (size_t d = 0; d < 4; ++d) {
     const Linear index = *linear(c.a->args[d]);
-    if (index.terms.size() == 2) {
-      int position = -1, tap = -1;
-      int64_t pad = 0;
-      if (!take_window_dim(index, c, stage, position, tap, pad)) return std::nullopt;
-      if (windows++ == 0)
-        s.rows = position, s.down = tap, s.pad_rows = pad, s.row_dim = d;
-      else
-        s.columns = position, s.across = tap, s.pad_columns = pad, s.column_dim = d;
-      continue;
-    }
-    if (index.constant != 0 || index.terms.size() > 1) return std::nullopt;
-    if (index.terms.empty() ? input.dims[d] != 1 : index.terms.begin()->second != 1) return std::nullopt;
-    const int axis = index.terms.empty() ? -1 : index.terms.begin()->first;
-    if (axis >= 0 && std::find(c.k.begin(), c.k.end(), axis) != c.k.end())
+    const int axis = index.terms.size() == 1 ? index.terms.begin()->first : -1;
+    const bool deep = axis >= 0 && std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
+    if (deep && s.channels < 0 && index.constant == 0 && index.terms.begin()->second == 1)
       s.channels = axis, s.channel_dim = d;
     else
-      s.images = axis, s.image_dim = d;
+      places.push_back(d);
   }
-  if (windows != 2 || s.channels < 0 || c.k.size() != 3) return std::nullopt;
+  if (s.channels < 0 || places.size() != 3) return std::nullopt;
+  s.image_dim = places[0], s.row_dim = places[1], s.column_dim = places[2];
+  const Linear image = *linear(c.a->args[s.image_dim]);
+  if (image.constant != 0 || image.terms.size() > 1) return std::nullopt;
+  if (!image.terms.empty()) {
+    s.images = image.terms.begin()->first;
+    if (image.terms.begin()->second != 1 || std::find(c.k.begin(), c.k.end(), s.images) != c.k.end())
+      return std::nullopt;
+  }
+  if (image.terms.empty() && input.dims[s.image_dim] != 1) return std::nullopt;
+  if (!take_window_dim(*linear(c.a->args[s.row_dim]), c, s.rows, s.down, s.pad_rows) ||
+      !take_window_dim(*linear(c.a->args[s.column_dim]), c, s.columns, s.across, s.pad_columns))
+    return std::nullopt;
+  s.taps_down = extent_of(stage, s.down);
+  s.taps_across = extent_of(stage, s.across);
+  // Whatever else is reduced has one point.
+  if (extent_of(stage, s.channels) * s.taps_down * s.taps_across != points_of(stage)) return std::nullopt;
   s.n = s.images < 0 ? 1 : extent_of(stage, s.images);
   s.oh = extent_of(stage, s.rows);
   s.ow = extent_of(stage, s.columns);
@@ -191,13 +165,21 @@ Expr combine_back(const std::vector<double>& factors, const std::function<Expr(s
 
 class Winograd {
  public:
-  Winograd(const Scene& scene, const Group& group, const Shape& shape, const Filtering& f, loop::IntrinsicPtr tile)
-      : scene_(scene), group_(group), s_(shape), f_(f), tile_(std::move(tile)), lanes_(scene.lanes(DType::F32)) {
+  Winograd(const Scene& scene, const Group& group, const Shape& shape, Filtering rows, Filtering columns,
+           loop::IntrinsicPtr tile)
+      : scene_(scene),
+        group_(group),
+        s_(shape),
+        fy_(std::move(rows)),
+        fx_(std::move(columns)),
+        tile_(std::move(tile)),
+        lanes_(scene.lanes(DType::F32)) {
     mr_ = tile_->meaning.stages[0].axes[0].extent.value();
     nr_ = tile_->meaning.stages[0].axes[1].extent.value();
-    points_ = f.patch() * f.patch();
-    down_ = ceil_div(s_.oh, f.outputs);
-    across_ = ceil_div(s_.ow, f.outputs);
+    points_ = fy_.patch() * fx_.patch();
+    down_ = ceil_div(s_.oh, fy_.outputs());
+    across_ = ceil_div(s_.ow, fx_.outputs());
+    window_ = s_.taps_down * s_.taps_across;
     tiles_ = s_.n * down_ * across_;
     panels_ = ceil_div(s_.o, nr_);
     sizes();
@@ -232,8 +214,9 @@ class Winograd {
   const Scene& scene_;
   const Group& group_;
   const Shape& s_;
-  const Filtering& f_;
+  const Filtering fy_, fx_;  // along rows and along columns
   loop::IntrinsicPtr tile_;
+  int64_t window_ = 1;  // taps of a channel
   int64_t lanes_, mr_ = 0, nr_ = 0, points_ = 0, down_ = 0, across_ = 0, tiles_ = 0, panels_ = 0;
   int64_t block_ = 0, rows_ = 0, splits_ = 1,
           depth_ = 0;  // tiles of a task, of a register tile; tasks a block; row length
@@ -273,8 +256,8 @@ Winograd::TapSteps Winograd::tap_steps() const {
     const Linear index = *linear(c.b->args[d]);
     by.output += index.of(s_.outputs) * strides[d];
     by.channel += index.of(s_.channels) * strides[d];
-    by.down += index.of(s_.down) * strides[d];
-    by.across += index.of(s_.across) * strides[d];
+    by.down += s_.down < 0 ? 0 : index.of(s_.down) * strides[d];
+    by.across += s_.across < 0 ? 0 : index.of(s_.across) * strides[d];
     by.first += index.constant * strides[d];
   }
   return by;
@@ -285,7 +268,8 @@ Packing Winograd::taps_by_panel() const {
   const TapSteps by = tap_steps();
   Packing p{{by.first}, {}, {}, nr_};
   for (int64_t ch = 0; ch < s_.c; ++ch)
-    for (int64_t t = 0; t < 9; ++t) p.depth.push_back(ch * by.channel + t / 3 * by.down + t % 3 * by.across);
+    for (int64_t t = 0; t < window_; ++t)
+      p.depth.push_back(ch * by.channel + t / s_.taps_across * by.down + t % s_.taps_across * by.across);
   for (int64_t o = 0; o < s_.o; ++o) p.column.push_back(o * by.output);
   return p;
 }
@@ -293,32 +277,36 @@ Packing Winograd::taps_by_panel() const {
 void Winograd::transform_taps(float* to) const {
   const TapSteps by = tap_steps();
   const float* from = scene_.value(group_.contraction->b->tensor).constant->as<float>().data() + by.first;
-  const auto patch = static_cast<size_t>(f_.patch());
+  const auto py = static_cast<size_t>(fy_.patch()), px = static_cast<size_t>(fx_.patch());
+  const auto ty = static_cast<size_t>(s_.taps_down), tx = static_cast<size_t>(s_.taps_across);
   // A panel of outputs at a time, so that what is written for a point lies together.
-  constexpr size_t kWidest = 128;  // columns of a register tile that winograd_kernel lets through
-  std::array<std::array<double, kWidest>, 9> g;
-  std::array<std::array<double, kWidest>, 18> half;
   const auto width = static_cast<size_t>(nr_);
+  std::vector<double> g(ty * tx * width), half(py * tx * width);
+  const auto accumulate = [&](double* sum, double factor, const double* term) {
+    for (size_t l = 0; l < width; ++l) sum[l] += factor * term[l];
+  };
+  std::vector<double> sum(width);
   for (int64_t panel = 0; panel < panels_; ++panel)
     for (int64_t ch = 0; ch < s_.c; ++ch) {
-      for (size_t t = 0; t < 9; ++t) {
+      for (size_t t = 0; t < ty * tx; ++t) {
         const int64_t at =
-            ch * by.channel + static_cast<int64_t>(t / 3) * by.down + static_cast<int64_t>(t % 3) * by.across;
+            ch * by.channel + static_cast<int64_t>(t / tx) * by.down + static_cast<int64_t>(t % tx) * by.across;
         for (size_t l = 0; l < width; ++l) {
           const int64_t o = panel * nr_ + static_cast<int64_t>(l);
-          g[t][l] = o < s_.o ? static_cast<double>(from[o * by.output + at]) : 0;
+          g[t * width + l] = o < s_.o ? static_cast<double>(from[o * by.output + at]) : 0;
         }
       }
-      for (size_t i = 0; i < patch; ++i)
-        for (size_t x = 0; x < 3; ++x)
-          for (size_t l = 0; l < width; ++l)
-            half[i * 3 + x][l] = f_.taps[i][0] * g[x][l] + f_.taps[i][1] * g[3 + x][l] + f_.taps[i][2] * g[6 + x][l];
-      for (size_t i = 0; i < patch; ++i)
-        for (size_t j = 0; j < patch; ++j) {
-          float* out = to + ((static_cast<int64_t>(i * patch + j) * panels_ + panel) * s_.c + ch) * nr_;
-          for (size_t l = 0; l < width; ++l)
-            out[l] = static_cast<float>(f_.taps[j][0] * half[i * 3][l] + f_.taps[j][1] * half[i * 3 + 1][l] +
-                                        f_.taps[j][2] * half[i * 3 + 2][l]);
+      std::fill(half.begin(), half.end(), 0.0);
+      for (size_t i = 0; i < py; ++i)
+        for (size_t x = 0; x < tx; ++x)
+          for (size_t y = 0; y < ty; ++y)
+            accumulate(&half[(i * tx + x) * width], fy_.taps[i][y], &g[(y * tx + x) * width]);
+      for (size_t i = 0; i < py; ++i)
+        for (size_t j = 0; j < px; ++j) {
+          std::fill(sum.begin(), sum.end(), 0.0);
+          for (size_t x = 0; x < tx; ++x) accumulate(sum.data(), fx_.taps[j][x], &half[(i * tx + x) * width]);
+          float* out = to + ((static_cast<int64_t>(i * px + j) * panels_ + panel) * s_.c + ch) * nr_;
+          for (size_t l = 0; l < width; ++l) out[l] = static_cast<float>(sum[l]);
         }
     }
 }
@@ -326,9 +314,9 @@ void Winograd::transform_taps(float* to) const {
 // One patch of one vector of channels: B^T d B, through local memory that fits in registers or near.
 Stmt Winograd::patch_to_points(const Expr& corner_row, const Expr& corner_column, const Expr& origin, const Expr& tile,
                                const Expr& channel, int64_t width, bool inside) {
-  const auto patch = static_cast<size_t>(f_.patch());
+  const auto py = static_cast<size_t>(fy_.patch()), px = static_cast<size_t>(fx_.patch());
   const Layout& layout = scene_.layout(group_.contraction->a->tensor);
-  const int half = scratch("half", static_cast<int64_t>(patch * patch) * lanes_, loop::Scope::Local);
+  const int half = scratch("half", static_cast<int64_t>(py * px) * lanes_, loop::Scope::Local);
   const auto vector = [&](const std::function<Stmt(const Expr&)>& body) {
     const LoopAxis lane = fresh("v", width);
     return loop(lane, body(lane.expr()), LoopKind::Vector);
@@ -337,30 +325,30 @@ Stmt Winograd::patch_to_points(const Expr& corner_row, const Expr& corner_column
   const int64_t by_row = layout.strides[s_.row_dim], by_column = layout.strides[s_.column_dim];
   const Expr corner = te::simplify(origin + corner_row * Expr(by_row) + corner_column * Expr(by_column) + channel);
   std::vector<Expr> row_inside, column_inside;
-  for (size_t k = 0; k < patch && !inside; ++k) {
+  for (size_t k = 0; k < std::max(py, px) && !inside; ++k) {
     const Expr step(static_cast<int64_t>(k));
     row_inside.push_back(te::simplify(te::in_range(corner_row + step, Expr(s_.h))));
     column_inside.push_back(te::simplify(te::in_range(corner_column + step, Expr(s_.w))));
   }
   std::vector<Stmt> parts;
-  for (size_t j = 0; j < patch; ++j)
-    for (size_t i = 0; i < patch; ++i)
+  for (size_t j = 0; j < px; ++j)
+    for (size_t i = 0; i < py; ++i)
       parts.push_back(vector([&](const Expr& lane) {
-        const Expr value = combine(f_.input[i], [&](size_t y) {
+        const Expr value = combine(fy_.input[i], [&](size_t y) {
           const int64_t ahead = static_cast<int64_t>(y) * by_row + static_cast<int64_t>(j) * by_column;
           const Expr read = Expr::read(input_, DType::F32, {corner + lane + Expr(ahead)});
           if (inside) return read;
           return te::select(row_inside[y] && column_inside[j], read, Expr::real(DType::F32, 0));
         });
-        return Stmt::store(half, {Expr(static_cast<int64_t>(i * patch + j) * lanes_) + lane}, value);
+        return Stmt::store(half, {Expr(static_cast<int64_t>(i * px + j) * lanes_) + lane}, value);
       }));
-  for (size_t i = 0; i < patch; ++i)
-    for (size_t j = 0; j < patch; ++j)
+  for (size_t i = 0; i < py; ++i)
+    for (size_t j = 0; j < px; ++j)
       parts.push_back(vector([&](const Expr& lane) {
-        const Expr value = combine(f_.input[j], [&](size_t x) {
-          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * patch + x) * lanes_) + lane});
+        const Expr value = combine(fx_.input[j], [&](size_t x) {
+          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * px + x) * lanes_) + lane});
         });
-        const Expr point(static_cast<int64_t>(i * patch + j) * point_step_);
+        const Expr point(static_cast<int64_t>(i * px + j) * point_step_);
         return Stmt::store(points_buffer_, {te::simplify(point + tile * Expr(depth_) + channel + lane)}, value);
       }));
   return Stmt::seq(std::move(parts));
@@ -371,8 +359,8 @@ Stmt Winograd::to_points(const Expr& first, const Expr& count) {
   const Expr number = first + tile.expr();
   const Expr image = te::floor_div(number, Expr(down_ * across_));
   const Expr row =
-      te::floor_mod(te::floor_div(number, Expr(across_)), Expr(down_)) * Expr(f_.outputs) - Expr(s_.pad_rows);
-  const Expr column = te::floor_mod(number, Expr(across_)) * Expr(f_.outputs) - Expr(s_.pad_columns);
+      te::floor_mod(te::floor_div(number, Expr(across_)), Expr(down_)) * Expr(fy_.outputs()) - Expr(s_.pad_rows);
+  const Expr column = te::floor_mod(number, Expr(across_)) * Expr(fx_.outputs()) - Expr(s_.pad_columns);
   const Layout& layout = scene_.layout(group_.contraction->a->tensor);
   const Expr origin = s_.images < 0 ? Expr(0) : image * Expr(layout.strides[s_.image_dim]);
   const auto channels = [&](bool inside) {
@@ -387,39 +375,40 @@ Stmt Winograd::to_points(const Expr& first, const Expr& count) {
       parts.push_back(patch_to_points(row, column, origin, tile.expr(), Expr(whole * lanes_), rest, inside));
     return Stmt::seq(std::move(parts));
   };
-  const Expr inside = Expr(0) <= row && row + Expr(f_.patch()) <= Expr(s_.h) && Expr(0) <= column &&
-                      column + Expr(f_.patch()) <= Expr(s_.w);
+  const Expr inside = Expr(0) <= row && row + Expr(fy_.patch()) <= Expr(s_.h) && Expr(0) <= column &&
+                      column + Expr(fx_.patch()) <= Expr(s_.w);
   return loop(tile, Stmt::branch(inside, channels(true), channels(false)), LoopKind::Serial, count);
 }
 
 // G g G^T of one panel of outputs and `chunk_` channels.
 Stmt Winograd::taps_to_points(const Expr& panel, const Expr& chunk) {
-  const auto patch = static_cast<size_t>(f_.patch());
+  const auto py = static_cast<size_t>(fy_.patch()), px = static_cast<size_t>(fx_.patch());
+  const auto tx = static_cast<size_t>(s_.taps_across);
   const LoopAxis channel = fresh("ch", chunk_), part = fresh("part", nr_ / lanes_);
-  const int half = scratch("half_taps", static_cast<int64_t>(patch) * 3 * lanes_, loop::Scope::Local);
+  const int half = scratch("half_taps", static_cast<int64_t>(py * tx) * lanes_, loop::Scope::Local);
   const Expr first = chunk * Expr(chunk_);
   const auto vector = [&](const std::function<Stmt(const Expr&)>& body) {
     const LoopAxis lane = fresh("v", lanes_);
     return loop(lane, body(lane.expr()), LoopKind::Vector);
   };
   std::vector<Stmt> parts;
-  for (size_t i = 0; i < patch; ++i)
-    for (size_t x = 0; x < 3; ++x)
+  for (size_t i = 0; i < py; ++i)
+    for (size_t x = 0; x < tx; ++x)
       parts.push_back(vector([&](const Expr& lane) {
-        const Expr value = combine(f_.taps[i], [&](size_t y) {
+        const Expr value = combine(fy_.taps[i], [&](size_t y) {
           const Expr row =
-              (panel * Expr(s_.c) + first + channel.expr()) * Expr(9) + Expr(static_cast<int64_t>(y * 3 + x));
+              (panel * Expr(s_.c) + first + channel.expr()) * Expr(window_) + Expr(static_cast<int64_t>(y * tx + x));
           return Expr::read(taps_, DType::F32, {te::simplify(row * Expr(nr_) + part.expr() * Expr(lanes_) + lane)});
         });
-        return Stmt::store(half, {Expr(static_cast<int64_t>(i * 3 + x) * lanes_) + lane}, value);
+        return Stmt::store(half, {Expr(static_cast<int64_t>(i * tx + x) * lanes_) + lane}, value);
       }));
-  for (size_t i = 0; i < patch; ++i)
-    for (size_t j = 0; j < patch; ++j)
+  for (size_t i = 0; i < py; ++i)
+    for (size_t j = 0; j < px; ++j)
       parts.push_back(vector([&](const Expr& lane) {
-        const Expr value = combine(f_.taps[j], [&](size_t x) {
-          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * 3 + x) * lanes_) + lane});
+        const Expr value = combine(fx_.taps[j], [&](size_t x) {
+          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * tx + x) * lanes_) + lane});
         });
-        const Expr at = Expr(static_cast<int64_t>(i * patch + j) * tap_step_) + channel.expr() * Expr(nr_);
+        const Expr at = Expr(static_cast<int64_t>(i * px + j) * tap_step_) + channel.expr() * Expr(nr_);
         return Stmt::store(tap_points_, {te::simplify(at + part.expr() * Expr(lanes_) + lane)}, value);
       }));
   const Expr count = s_.c % chunk_ == 0 ? Expr(chunk_) : te::min(Expr(chunk_), Expr(s_.c) - first);
@@ -442,8 +431,8 @@ Stmt Winograd::products(const Expr& panel, int64_t columns, const Expr& count, c
                                              {product_, {te::simplify(to)}, {nr_, 1, 0}}};
   std::optional<loop::TileOperand> ahead;
   if (!transformed_) {  // the taps of the next channels, or of the next panel
-    const int64_t by = ceil_div(9 * nr_, points_ * most_parts);
-    const Expr next = (panel * Expr(s_.c) + channel + Expr(chunk_)) * Expr(9 * nr_);
+    const int64_t by = ceil_div(window_ * nr_, points_ * most_parts);
+    const Expr next = (panel * Expr(s_.c) + channel + Expr(chunk_)) * Expr(window_ * nr_);
     const Expr share = (point.expr() * Expr(most_parts) + part.expr()) * Expr(chunk_ * by);
     ahead = loop::TileOperand{taps_, {te::simplify(next + share)}, {0, 0, by}};
   }
@@ -476,39 +465,41 @@ Stmt Winograd::one_panel(const Expr& panel, int64_t columns, const Expr& first, 
 
 // A^T m A of each tile, and what is stored for each of its outputs that exists.
 Stmt Winograd::from_points(const Expr& panel, int64_t columns, const Expr& first, const Expr& count) {
-  const auto patch = static_cast<size_t>(f_.patch()), outputs = static_cast<size_t>(f_.outputs);
-  const LoopAxis tile = fresh("tile", block_), lane = fresh("c", nr_), place = fresh("place", f_.outputs * f_.outputs);
-  const int half = scratch("half", static_cast<int64_t>(outputs * patch) * nr_, loop::Scope::Local);
+  const auto px = static_cast<size_t>(fx_.patch());
+  const auto oy = static_cast<size_t>(fy_.outputs()), ox = static_cast<size_t>(fx_.outputs());
+  const LoopAxis tile = fresh("tile", block_), lane = fresh("c", nr_),
+                 place = fresh("place", fy_.outputs() * fx_.outputs());
+  const int half = scratch("half", static_cast<int64_t>(oy * px) * nr_, loop::Scope::Local);
   const auto vector = [&](const std::function<Stmt(const Expr&)>& body) {
     const LoopAxis v = fresh("v", columns);
     return loop(v, body(v.expr()), LoopKind::Vector);
   };
   std::vector<Stmt> parts;
-  for (size_t j = 0; j < patch; ++j)
-    for (size_t i = 0; i < outputs; ++i)
+  for (size_t j = 0; j < px; ++j)
+    for (size_t i = 0; i < oy; ++i)
       parts.push_back(vector([&](const Expr& v) {
-        const Expr value = combine_back(f_.output[i], [&](size_t y) {
-          const Expr point(static_cast<int64_t>(y * patch + j) * product_step_);
+        const Expr value = combine_back(fy_.output[i], [&](size_t y) {
+          const Expr point(static_cast<int64_t>(y * px + j) * product_step_);
           return Expr::read(product_, DType::F32, {te::simplify(point + tile.expr() * Expr(nr_) + v)});
         });
-        return Stmt::store(half, {Expr(static_cast<int64_t>(i * patch + j) * nr_) + v}, value);
+        return Stmt::store(half, {Expr(static_cast<int64_t>(i * px + j) * nr_) + v}, value);
       }));
-  for (size_t i = 0; i < outputs; ++i)
-    for (size_t j = 0; j < outputs; ++j)
+  for (size_t i = 0; i < oy; ++i)
+    for (size_t j = 0; j < ox; ++j)
       parts.push_back(vector([&](const Expr& v) {
-        const Expr value = combine_back(f_.output[j], [&](size_t x) {
-          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * patch + x) * nr_) + v});
+        const Expr value = combine_back(fx_.output[j], [&](size_t x) {
+          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * px + x) * nr_) + v});
         });
-        return Stmt::store(result_, {Expr(static_cast<int64_t>(i * outputs + j) * nr_) + v}, value);
+        return Stmt::store(result_, {Expr(static_cast<int64_t>(i * ox + j) * nr_) + v}, value);
       }));
   const Expr at = te::simplify(place.expr() * Expr(nr_) + lane.expr());
   const Epilogue e = epilogue_of(scene_, group_, *accesses_, result_, at, {place.axis(), lane.axis()}, next_var_);
   const Expr number = first + tile.expr();
-  for (size_t i = 0; i < outputs; ++i)
-    for (size_t j = 0; j < outputs; ++j) {
-      const Expr row = te::floor_mod(te::floor_div(number, Expr(across_)), Expr(down_)) * Expr(f_.outputs) +
+  for (size_t i = 0; i < oy; ++i)
+    for (size_t j = 0; j < ox; ++j) {
+      const Expr row = te::floor_mod(te::floor_div(number, Expr(across_)), Expr(down_)) * Expr(fy_.outputs()) +
                        Expr(static_cast<int64_t>(i));
-      const Expr column = te::floor_mod(number, Expr(across_)) * Expr(f_.outputs) + Expr(static_cast<int64_t>(j));
+      const Expr column = te::floor_mod(number, Expr(across_)) * Expr(fx_.outputs()) + Expr(static_cast<int64_t>(j));
       te::Substitution names;
       const auto set = [&](int axis, const Expr& value) {
         if (const auto it = e.axes.find(axis); it != e.axes.end()) names.var(it->second.var, value);
@@ -517,13 +508,13 @@ Stmt Winograd::from_points(const Expr& panel, int64_t columns, const Expr& first
       set(s_.rows, row);
       set(s_.columns, column);
       set(s_.outputs, panel * Expr(nr_) + lane.expr());
-      names.var(place.var, Expr(static_cast<int64_t>(i * outputs + j)));
+      names.var(place.var, Expr(static_cast<int64_t>(i * ox + j)));
       const Stmt store =
           loop(lane, Stmt::store(e.buffer, {te::simplify(names(e.address))}, te::simplify(names(e.body))),
                LoopKind::Vector, Expr(columns));
       Expr exists;
-      if (s_.oh % f_.outputs != 0 && i > 0) exists = row < Expr(s_.oh);
-      if (s_.ow % f_.outputs != 0 && j > 0) {
+      if (s_.oh % fy_.outputs() != 0 && i > 0) exists = row < Expr(s_.oh);
+      if (s_.ow % fx_.outputs() != 0 && j > 0) {
         const Expr there = column < Expr(s_.ow);
         exists = exists.empty() ? there : exists && there;
       }
@@ -553,7 +544,7 @@ Kernel Winograd::make(std::string name) {
   }
   points_buffer_ = scratch("points", points_ * point_step_);
   product_ = scratch("products", points_ * product_step_);
-  result_ = scratch("outputs", f_.outputs * f_.outputs * nr_);
+  result_ = scratch("outputs", fy_.outputs() * fx_.outputs() * nr_);
 
   const int64_t blocks = ceil_div(tiles_, block_), per_task = ceil_div(panels_, splits_);
   const LoopAxis task = fresh("task", blocks * ceil_div(panels_, per_task));
@@ -581,7 +572,8 @@ Kernel Winograd::make(std::string name) {
     for (const std::string& o : scene_.stage(s).origin)
       if (std::find(kernel_.function.origin.begin(), kernel_.function.origin.end(), o) == kernel_.function.origin.end())
         kernel_.function.origin.push_back(o);
-  kernel_.flops = 18.0 * static_cast<double>(s_.n * s_.oh * s_.ow * s_.o) * static_cast<double>(s_.c);
+  kernel_.flops =
+      2.0 * static_cast<double>(window_) * static_cast<double>(s_.n * s_.oh * s_.ow * s_.o) * static_cast<double>(s_.c);
   for (const loop::Buffer& b : kernel_.function.buffers)
     if (b.scope == loop::Scope::Argument) kernel_.bytes += 4.0 * static_cast<double>(b.elements());
   arguments_first(kernel_.function);
@@ -592,11 +584,22 @@ Kernel Winograd::make(std::string name) {
 
 std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name) {
   const std::vector<loop::IntrinsicPtr> tiles = loop::intrinsics_for(scene.target, DType::F32);
-  if (tiles.empty() || tiles[0]->meaning.stages[0].axes[1].extent.value() > 128) return std::nullopt;
+  if (tiles.empty()) return std::nullopt;
   const std::optional<Shape> shape = shape_of(scene, group);
-  if (!shape || shape->c < 16 || shape->o < 16 || shape->oh < 4 || shape->ow < 4) return std::nullopt;
-  const int64_t large = shape->n * ceil_div(shape->oh, 4) * ceil_div(shape->ow, 4);
-  return Winograd(scene, group, *shape, large >= 8 ? f4() : f2(), tiles[0]).make(name);
+  if (!shape || shape->c < 16 || shape->o < 16) return std::nullopt;
+  const int64_t ty = shape->taps_down, tx = shape->taps_across;
+  if (ty == 3 && tx == 3) {
+    if (shape->oh < 4 || shape->ow < 4) return std::nullopt;
+    const bool large = shape->n * ceil_div(shape->oh, 4) * ceil_div(shape->ow, 4) >= 8;
+    return Winograd(scene, group, *shape, filtering(large ? 4 : 2, 3), filtering(large ? 4 : 2, 3), tiles[0])
+        .make(name);
+  }
+  // Along one axis. Seven taps: two outputs a tile, as those of four would err by 4e-5 of the largest.
+  const bool one_axis = (ty == 1) != (tx == 1);
+  const int64_t taps = std::max(ty, tx), outputs = taps == 3 ? 4 : 2;
+  if (!one_axis || (taps != 3 && taps != 7) || (ty == 1 ? shape->ow : shape->oh) < 4) return std::nullopt;
+  const Filtering along = filtering(outputs, taps), none = filtering(1, 1);
+  return Winograd(scene, group, *shape, ty == 1 ? none : along, tx == 1 ? none : along, tiles[0]).make(name);
 }
 
 }  // namespace isomer::compile

@@ -39,6 +39,17 @@ TEST(Winograd, TapsTransformedWhenTheyAreNeeded) {
   expect_compiles(conv("1,99,7,7", "130,99,3,3", "{pads=[1,1,1,1]}"), 5e-5);   // F(2x2,3x3)
 }
 
+TEST(Winograd, AlongOneAxis) {
+  for (const char* attrs : {"", "{pads=[0,3,0,3]}", "{pads=[1,0,2,4]}"})
+    expect_compiles(conv("1,16,5,13", "24,16,1,7", attrs), 2e-5);
+  expect_compiles(conv("2,17,13,6", "40,17,7,1", "{pads=[3,0,3,0]}"), 2e-5);
+  expect_compiles(conv("1,16,8,8", "16,16,1,3", "{pads=[0,1,0,1]}"), 2e-5);
+  expect_compiles(conv("1,16,9,3", "33,16,3,1", "{pads=[1,0,1,0]}"), 2e-5);
+  expect_compiles(conv("1,99,17,17", "130,99,7,1", "{pads=[3,0,3,0]}"), 5e-5);  // taps transformed when they are needed
+  for (const char* taps : {"32,32,1,7", "32,32,3,1"})
+    EXPECT_NE(steps(conv("1,32,14,14", taps, ""), true), steps(conv("1,32,14,14", taps, ""), false));
+}
+
 TEST(Winograd, IsChosenForTapsOneApartOnly) {
   const std::string plain = conv("1,32,14,14", "32,32,3,3", "{pads=[1,1,1,1]}");
   EXPECT_NE(steps(plain, true), steps(plain, false));
