@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "compile/accesses.h"
 #include "compile/kernel.h"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr double kTaskWork = 20000;  // operations that are worth a task of their own
 constexpr int64_t kMostTasks = 256;
+constexpr int64_t kChains = 4;  // partial results of a reduction at a time
 
 Expr neutral(Combiner c, DType t) {
   return is_float(t) ? Expr::real(t, te::real_identity(c)) : Expr::integer(t, te::int_identity(c, t));
@@ -34,6 +36,31 @@ Expr neutral(Combiner c, DType t) {
 
 // Sums of narrow floats are kept in float until they are stored.
 DType accumulator(DType t) { return t == DType::F16 || t == DType::BF16 ? DType::F32 : t; }
+
+bool is_division(const Expr& e) {
+  return e->kind == Kind::Binary && e->binary == te::BinaryOp::Div && e->dtype == DType::F32;
+}
+
+// What all elements along an axis are divided by: a value that was read and stays the same. Empty when there is none.
+Expr common_divisor(const Expr& body, int axis) {
+  Expr found;
+  te::for_each_node(body, [&](const Expr& n) {
+    if (!found.empty() || !is_division(n) || n->args[1]->kind != Kind::Read) return;
+    const std::vector<int> vars = te::free_vars(n->args[1]);
+    if (std::find(vars.begin(), vars.end(), axis) == vars.end()) found = n->args[1];
+  });
+  return found;
+}
+
+// The expression with multiplications by the reciprocal in place of divisions by the divisor. `done`: by node.
+Expr times(const Expr& e, const Expr& divisor, const Expr& reciprocal, std::map<const void*, Expr>& done) {
+  if (e->args.empty() || e->kind == Kind::Read) return e;
+  if (const auto it = done.find(e.identity()); it != done.end()) return it->second;
+  te::Node node = *e;
+  for (Expr& a : node.args) a = times(a, divisor, reciprocal, done);
+  const bool divides = is_division(e) && te::equal(e->args[1], divisor);
+  return done[e.identity()] = divides ? node.args[0] * reciprocal : Expr::make(std::move(node));
+}
 
 class RowsKernel {
  public:
@@ -308,14 +335,25 @@ Stmt RowsKernel::stage_loops(Inner& s) {
 Stmt RowsKernel::pointwise(Inner& s) {
   if (s.spatial.empty()) return Stmt::store(s.buffer, {s.address}, s.body);
   const LoopAxis inner = s.spatial.back();
-  const Stmt loops = blocks(inner, lanes_of(s), [&](const Expr& start, int64_t count) {
-    return vector(start, count, [&](const Expr& at, const Expr&) {
-      te::Substitution names;
-      names.var(inner.var, at);
-      return Stmt::store(s.buffer, {names(s.address)}, names(s.body));
+  const auto loops = [&](const Expr& body) {
+    return blocks(inner, lanes_of(s), [&](const Expr& start, int64_t count) {
+      return vector(start, count, [&](const Expr& at, const Expr&) {
+        te::Substitution names;
+        names.var(inner.var, at);
+        return Stmt::store(s.buffer, {names(s.address)}, names(body));
+      });
     });
-  });
-  return nest({s.spatial.begin(), s.spatial.end() - 1}, loops);
+  };
+  Stmt all = loops(s.body);
+  if (const Expr divisor = common_divisor(s.body, inner.var); !divisor.empty() && inner.extent >= 2 * lanes_of(s)) {
+    const int reciprocal = local(DType::F32, 1);
+    const Expr one = Expr::real(DType::F32, 1), least = Expr::real(DType::F32, 0x1p-100);
+    const Stmt divide = Stmt::store(reciprocal, {Expr(0)}, one / divisor);
+    std::map<const void*, Expr> done;
+    const Stmt fast = loops(times(s.body, divisor, Expr::read(reciprocal, DType::F32, {Expr(0)}), done));
+    all = Stmt::branch(least <= te::abs(divisor), Stmt::seq({divide, fast}), all);
+  }
+  return nest({s.spatial.begin(), s.spatial.end() - 1}, all);
 }
 
 Stmt RowsKernel::reduction(Inner& s) {
@@ -370,22 +408,37 @@ Stmt RowsKernel::reduce_lanes(Inner& s) {
     parts.push_back(nest(s.reduce, guarded(s, store_total(s.body))));
   } else {
     const LoopAxis inner = s.reduce.back();
-    const int acc = local(type, lanes);
-    parts.push_back(vector(Expr(0), lanes, [&](const Expr&, const Expr& lane) {
-      return Stmt::store(acc, {lane}, neutral(*s.combiner, type));
-    }));
-    const Stmt loops = blocks(inner, lanes, [&](const Expr& start, int64_t count) {
-      return vector(start, count, [&](const Expr& position, const Expr& lane) {
-        te::Substitution names;
-        names.var(inner.var, position);
-        Expr value = names(s.body);
-        if (!s.where.empty()) value = te::select(names(s.where), value, neutral(*s.combiner, value.dtype()));
-        return Stmt::store(acc, {lane}, value, s.combiner);
-      });
+    // Several partial results side by side, so that one step need not wait for the one before.
+    const int64_t chains = std::clamp<int64_t>(inner.extent / (2 * lanes), 1, kChains);
+    std::vector<int> acc;
+    for (int64_t j = 0; j < chains; ++j) {
+      acc.push_back(local(type, lanes));
+      parts.push_back(vector(Expr(0), lanes, [&](const Expr&, const Expr& lane) {
+        return Stmt::store(acc.back(), {lane}, neutral(*s.combiner, type));
+      }));
+    }
+    const Stmt loops = blocks(inner, chains * lanes, [&](const Expr& start, int64_t count) {
+      std::vector<Stmt> steps;
+      for (int64_t from = 0; from < count; from += lanes) {
+        const int to = acc[static_cast<size_t>(from / lanes)];
+        steps.push_back(
+            vector(start + Expr(from), std::min(lanes, count - from), [&](const Expr& at, const Expr& lane) {
+              te::Substitution names;
+              names.var(inner.var, at);
+              Expr value = names(s.body);
+              if (!s.where.empty()) value = te::select(names(s.where), value, neutral(*s.combiner, value.dtype()));
+              return Stmt::store(to, {lane}, value, s.combiner);
+            }));
+      }
+      return Stmt::seq(std::move(steps));
     });
     parts.push_back(nest({s.reduce.begin(), s.reduce.end() - 1}, loops));
-    parts.push_back(vector(Expr(0), lanes,
-                           [&](const Expr&, const Expr& lane) { return store_total(Expr::read(acc, type, {lane})); }));
+    for (size_t j = 1; j < acc.size(); ++j)
+      parts.push_back(vector(Expr(0), lanes, [&](const Expr&, const Expr& lane) {
+        return Stmt::store(acc[0], {lane}, Expr::read(acc[j], type, {lane}), s.combiner);
+      }));
+    parts.push_back(vector(
+        Expr(0), lanes, [&](const Expr&, const Expr& lane) { return store_total(Expr::read(acc[0], type, {lane})); }));
   }
   parts.push_back(Stmt::store(s.buffer, {s.address}, Expr::read(total, type, {Expr(0)})));
   return Stmt::seq(std::move(parts));

@@ -41,10 +41,14 @@ class Chooser {
       for (size_t i = 0; i < group.stages.size(); ++i) group_of[static_cast<size_t>(group.stages[i])] = {&group, i};
     for (size_t s = 0; s < g.stages.size(); ++s) {
       if (group_of[s].first) choose(*group_of[s].first, group_of[s].second);
+      if (!g.stages[s].in_parts) continue;
       const int host = g.values[static_cast<size_t>(g.stages[s].value)].host;
-      if (g.stages[s].in_parts && host < 0) follow_first_part(g.stages[s]);
-      if (g.stages[s].in_parts && host >= 0 && g.values[static_cast<size_t>(host)].stage < static_cast<int>(s))
+      const bool host_is_known = host >= 0 && g.values[static_cast<size_t>(host)].stage < static_cast<int>(s);
+      if (host_is_known) {
         settle(static_cast<size_t>(g.stages[s].value));
+      } else {
+        follow_first_part(g.stages[s]);
+      }
     }
     for (size_t v = 0; v < g.values.size(); ++v)
       if (g.values[v].host >= 0) settle(v);
