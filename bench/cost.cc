@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <memory>
 
 #include "base/random.h"
 #include "codegen/codegen.h"
@@ -45,43 +45,71 @@ struct Measured {
   double best() const { return std::min(run, steps); }
 };
 
-Expected<Measured> measured(const ir::Graph& graph, const Options& options) {
-  passes::Options fold;  // what is priced as free must be so
-  fold.limits.node_growth = fold.limits.total_growth = int64_t{1} << 32;
-  ISOMER_TRY(const ir::Graph ready, passes::run_pipeline(graph, ops::table(), "inference", fold));
-  compile::ExecutableOptions build;
-  ISOMER_TRY(build.lower.target, codegen::host_target());
-  ISOMER_TRY(const auto executable, compile::Executable::build(ready, ops::table(), build));
-  ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(ready, {}));
-  Measured out;
-  out.run = 1e30;
-  {
-    ISOMER_TRY(compile::Runner runner, compile::Runner::make(executable, options.threads));
-    ISOMER_TRY(std::vector<Tensor> outputs, runner.run(inputs));
-    size_t runs = 0;
-    for (const auto begin = Clock::now(); runs < 5 || since(begin) < options.seconds / 2; ++runs) {
-      const auto start = Clock::now();
-      ISOMER_CHECK_OK(runner.run_into(inputs, outputs));
-      out.run = std::min(out.run, since(start));
-    }
+// A graph compiled to be timed, as whole runs and step by step.
+class Subject {
+ public:
+  static Expected<std::unique_ptr<Subject>> make(const ir::Graph& graph, int threads) {
+    passes::Options fold;  // what is priced as free must be so
+    fold.limits.node_growth = fold.limits.total_growth = int64_t{1} << 32;
+    ISOMER_TRY(const ir::Graph ready, passes::run_pipeline(graph, ops::table(), "inference", fold));
+    compile::ExecutableOptions build;
+    ISOMER_TRY(build.lower.target, codegen::host_target());
+    ISOMER_TRY(const auto executable, compile::Executable::build(ready, ops::table(), build));
+    ISOMER_TRY(std::vector<Tensor> inputs, driver::make_inputs(ready, {}));
+    ISOMER_TRY(compile::Runner plain, compile::Runner::make(executable, threads));
+    ISOMER_TRY(compile::Runner profiled, compile::Runner::make(executable, threads, ISO_PROFILE));
+    ISOMER_TRY(std::vector<Tensor> outputs, plain.run(inputs));
+    ISOMER_CHECK_OK(profiled.run_into(inputs, outputs));
+    auto subject = std::unique_ptr<Subject>(
+        new Subject{std::move(inputs), std::move(outputs), std::move(plain), std::move(profiled), {}, {}});
+    for (const iso_profile& p : subject->profiled_.profile()) subject->totals_.push_back(p.seconds);
+    subject->samples_.resize(subject->totals_.size());
+    return subject;
   }
-  ISOMER_TRY(compile::Runner runner, compile::Runner::make(executable, options.threads, ISO_PROFILE));
-  ISOMER_TRY(std::vector<Tensor> outputs, runner.run(inputs));
-  std::vector<std::vector<double>> samples;
-  std::vector<double> totals;
-  size_t runs = 0;
-  for (const auto begin = Clock::now(); runs < 10 || since(begin) < options.seconds / 2; ++runs) {
-    const std::vector<iso_profile> profile = runner.profile();
-    samples.resize(profile.size());
-    totals.resize(profile.size());
+
+  // One run of each kind.
+  Expected<void> run() {
+    const auto start = Clock::now();
+    ISOMER_CHECK_OK(plain_.run_into(inputs_, outputs_));
+    fastest_ = std::min(fastest_, since(start));
+    ISOMER_CHECK_OK(profiled_.run_into(inputs_, outputs_));
+    const std::vector<iso_profile> profile = profiled_.profile();
     for (size_t i = 0; i < profile.size(); ++i) {
-      if (runs > 0) samples[i].push_back(profile[i].seconds - totals[i]);
-      totals[i] = profile[i].seconds;
+      samples_[i].push_back(profile[i].seconds - totals_[i]);
+      totals_[i] = profile[i].seconds;
     }
-    ISOMER_CHECK_OK(runner.run_into(inputs, outputs));
+    return {};
   }
-  for (const auto& s : samples) out.steps += cost::summarise(s).seconds;
-  return out;
+
+  Measured result() const {
+    Measured out{fastest_, 0};
+    for (const auto& s : samples_) out.steps += cost::summarise(s).seconds;
+    return out;
+  }
+
+ private:
+  Subject(std::vector<Tensor> inputs, std::vector<Tensor> outputs, compile::Runner plain, compile::Runner profiled,
+          std::vector<double> totals, std::vector<std::vector<double>> samples)
+      : inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        plain_(std::move(plain)),
+        profiled_(std::move(profiled)),
+        totals_(std::move(totals)),
+        samples_(std::move(samples)) {}
+
+  std::vector<Tensor> inputs_, outputs_;
+  compile::Runner plain_, profiled_;
+  std::vector<double> totals_;  // of each step so far
+  std::vector<std::vector<double>> samples_;
+  double fastest_ = 1e30;
+};
+
+Expected<Measured> measured(const ir::Graph& graph, const Options& options) {
+  ISOMER_TRY(const auto subject, Subject::make(graph, options.threads));
+  size_t runs = 0;
+  for (const auto begin = Clock::now(); runs < 10 || since(begin) < options.seconds; ++runs)
+    ISOMER_CHECK_OK(subject->run());
+  return subject->result();
 }
 
 Expected<void> over_the_zoo(cost::Pricer& pricer, const Options& options) {
@@ -135,13 +163,12 @@ Expected<void> over_variants(cost::Pricer& pricer, const Options& options) {
   const rewrite::Matcher matcher(rules, habits);
   Random random(options.seed);
   std::vector<double> prices, analytic, times;
-  std::printf("\n%s, seed %llu\n%-8s %6s %7s %10s %10s %10s %10s\n", options.of.c_str(),
-              static_cast<unsigned long long>(options.seed), "variant", "rules", "kernels", "priced", "analytic", "run",
-              "steps");
+  std::vector<std::string> rows;
+  std::vector<std::unique_ptr<Subject>> subjects;
   while (prices.size() < static_cast<size_t>(options.variants)) {
     rewrite::EditGraph edit(graph, ops::table(), habits);
     rewrite::MatchSet set(matcher, edit);
-    const auto wanted = 1 + random.below(8);
+    const auto wanted = 1 + random.below(12);
     size_t applied = 0;
     for (int tries = 0; tries < 50 && applied < wanted && !set.matches().empty(); ++tries) {
       const rewrite::Match m = set.matches()[random.below(set.matches().size())];
@@ -154,13 +181,24 @@ Expected<void> over_variants(cost::Pricer& pricer, const Options& options) {
     ISOMER_TRY(const ir::Graph variant, edit.graph());
     const auto price = pricer.price(variant), estimate = pricer.estimate(variant);
     if (!price.ok() || !estimate.ok()) continue;
-    ISOMER_TRY(const Measured m, measured(variant, options));
-    std::printf("%-8zu %6zu %7zu %8.3fms %8.3fms %8.3fms %8.3fms\n", prices.size(), applied, price->kernels,
-                price->seconds * 1e3, estimate->seconds * 1e3, m.run * 1e3, m.steps * 1e3);
-    std::fflush(stdout);
+    ISOMER_TRY(auto subject, Subject::make(variant, options.threads));
+    subjects.push_back(std::move(subject));
+    rows.push_back(fmt::format("{:<8} {:>6} {:>7}", prices.size(), applied, price->kernels));
     prices.push_back(price->seconds);
     analytic.push_back(estimate->seconds);
-    times.push_back(m.best());
+  }
+  // In turns, so that what else the machine does meets all of them alike.
+  size_t rounds = 0;
+  for (const auto begin = Clock::now(); rounds < 10 || since(begin) < options.seconds * options.variants; ++rounds)
+    for (const auto& s : subjects) ISOMER_CHECK_OK(s->run());
+  std::printf("\n%s, seed %llu, %zu rounds\n%-8s %6s %7s %10s %10s %10s %10s\n", options.of.c_str(),
+              static_cast<unsigned long long>(options.seed), rounds, "variant", "rules", "kernels", "priced",
+              "analytic", "run", "steps");
+  for (size_t i = 0; i < subjects.size(); ++i) {
+    const Measured m = subjects[i]->result();
+    times.push_back(m.steps);
+    std::printf("%s %8.3fms %8.3fms %8.3fms %8.3fms\n", rows[i].c_str(), prices[i] * 1e3, analytic[i] * 1e3,
+                m.run * 1e3, m.steps * 1e3);
   }
   std::printf("Kendall's tau %.3f, of the analytic model %.3f\n", kendall_tau(prices, times),
               kendall_tau(analytic, times));

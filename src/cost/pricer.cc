@@ -215,6 +215,7 @@ size_t Pricer::Impl::measure(const Priced& plan) {
   MeasureOptions how;
   how.target = options.target;
   how.threads = options.threads;
+  how.traffic = static_cast<uint64_t>(options.target.l2_bytes) / 2;
   std::vector<Subject> subjects;
   for (const size_t i : open) subjects.push_back(subject_of(plan.lowered.plan.steps[i], *plan.functions[i]));
   const std::vector<Expected<Timing>> times = cost::measure(subjects, how);

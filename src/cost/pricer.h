@@ -20,10 +20,10 @@ namespace isomer::cost {
 
 struct PricerOptions {
   loop::Target target;
-  int threads = 1;          // of a run; 0: one per core
-  bool measure = true;      // off: kernels that the store does not know are estimated
-  std::string store = "";   // file of the profile store; "": the standard place (store.h); "-": in memory only
-  size_t graphs = 1 << 12;  // prices of whole graphs that are remembered
+  int threads = 1;         // of a run; 0: one per core
+  bool measure = true;     // off: kernels that the store does not know are estimated
+  std::string store = "";  // file of the profile store; "": the standard place (store.h); "-": in memory only
+  size_t graphs = 1 << 8;  // prices of whole graphs that are remembered
 };
 
 struct Price {

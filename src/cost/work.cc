@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "loop/intrinsic.h"
 
@@ -60,12 +61,14 @@ double weight(BinaryOp op) {
 
 class Counter {
  public:
-  Counter(const loop::Function& function, const loop::Target& target) : f_(function), target_(target) {}
+  Counter(const loop::Function& function, const loop::Target& target)
+      : f_(function), target_(target), touched_(function.buffers.size(), 0) {}
 
   Work run() {
     if (!f_.body.empty()) stmt(f_.body, 1);
     for (size_t i = 0; i < static_cast<size_t>(f_.arguments) && i < f_.buffers.size(); ++i)
-      work_.bytes += static_cast<double>(f_.buffers[i].elements()) * static_cast<double>(size_of(f_.buffers[i].dtype));
+      work_.bytes += std::min(static_cast<double>(f_.buffers[i].elements()), touched_[i]) *
+                     static_cast<double>(size_of(f_.buffers[i].dtype));
     return work_;
   }
 
@@ -118,6 +121,8 @@ class Counter {
         return;
       case loop::StmtKind::Store: {
         seen_.clear();
+        points_ = times * (vector_ < 0 ? 1 : lanes());
+        touch(s->buffer, points_);
         const double moved = s->combiner ? 3 : 1;
         work_.instructions += times * (moved + access(s->buffer, s->indices) + value(s->value));
         return;
@@ -127,6 +132,7 @@ class Counter {
         double flops = 2;
         for (const Expr& e : s->extents) flops *= std::max(0.0, middle(e));
         work_.tile_flops += times * flops;
+        for (const loop::TileOperand& o : s->operands) touch(o.buffer, times * flops);
         return;
       }
     }
@@ -145,6 +151,7 @@ class Counter {
     vector_ = outer;
   }
 
+  void touch(int buffer, double elements) { touched_[static_cast<size_t>(buffer)] += elements; }
   double lanes() const { return target_.vector_bytes / 4.0; }
 
   bool uses(const Expr& e, int var) const {
@@ -181,6 +188,7 @@ class Counter {
         double inside = 0;
         for (const Expr& i : e->args)
           if (reads(i)) inside += value(i);
+        touch(e->tensor, points_);
         return inside + 1 + access(e->tensor, e->args);
       }
       case Kind::Unary: return weight(e->unary) + all(e->args);
@@ -209,6 +217,8 @@ class Counter {
   std::map<int, double> middles_;  // by variable
   std::set<const void*> seen_;     // what is shared is computed once
   int vector_ = -1;                // the variable of the vector loop we are in
+  double points_ = 0;              // elements that the statement at hand computes in all
+  std::vector<double> touched_;    // elements, by buffer: a table that is looked up in is not read whole
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace isomer::cost {
 struct Work {
   double tile_flops = 0;    // products and sums inside tensor intrinsics
   double instructions = 0;  // of all other statements; one vector instruction counts as one, like a scalar one
-  double bytes = 0;         // of the arguments, each once
+  double bytes = 0;         // of the arguments, each element that is touched once
 };
 
 Work work_of(const loop::Function& function, const loop::Target& target);
