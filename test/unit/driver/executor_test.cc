@@ -55,10 +55,11 @@ TEST(Executor, GivesTheSameBytesWithAnyThreadsAndTwice) {
 
 TEST(Executor, StrictSumsProducts) {
   // Whole numbers below 2^24 are exact in any order of a sum, and not after a transform that divides by 6 and 24.
-  const ir::Graph g =
-      graph("graph @g(%x: f32[1,32,16,16]) { return conv(%x, const f32[32,32,3,3] splat(7)){pads=[1,1,1,1]} }");
-  Tensor x(DType::F32, {1, 32, 16, 16});
-  for (int64_t i = 0; i < x.size(); ++i) x.mutable_as<float>()[i] = static_cast<float>(i * 7919 % 1009);
+  const ir::Graph g = graph(R"(graph @g(%x: f32[1,4,16,16]) {
+    %y = conv(%x, const f32[32,4,1,1] splat(1))
+    return conv(relu(conv(%y, const f32[32,32,3,3] splat(7)){pads=[1,1,1,1]}), const f32[1,32,1,1] splat(1)) })");
+  Tensor x(DType::F32, {1, 4, 16, 16});
+  for (int64_t i = 0; i < x.size(); ++i) x.mutable_as<float>()[i] = static_cast<float>(i * 7919 % 17);
   const auto exact = interp::run(g, ops::table(), {x});
   ASSERT_TRUE(exact.ok());
   for (const bool strict : {true, false}) {
