@@ -342,14 +342,14 @@ Stmt Winograd::patch_to_points(const Expr& corner_row, const Expr& corner_column
         });
         return Stmt::store(half, {Expr(static_cast<int64_t>(i * px + j) * lanes_) + lane}, value);
       }));
+  const Expr to = te::simplify(tile * Expr(depth_) + channel);
   for (size_t i = 0; i < py; ++i)
     for (size_t j = 0; j < px; ++j)
       parts.push_back(vector([&](const Expr& lane) {
         const Expr value = combine(fx_.input[j], [&](size_t x) {
           return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * px + x) * lanes_) + lane});
         });
-        const Expr point(static_cast<int64_t>(i * px + j) * point_step_);
-        return Stmt::store(points_buffer_, {te::simplify(point + tile * Expr(depth_) + channel + lane)}, value);
+        return Stmt::store(points_buffer_, {to + lane + Expr(static_cast<int64_t>(i * px + j) * point_step_)}, value);
       }));
   return Stmt::seq(std::move(parts));
 }
@@ -391,14 +391,15 @@ Stmt Winograd::taps_to_points(const Expr& panel, const Expr& chunk) {
     const LoopAxis lane = fresh("v", lanes_);
     return loop(lane, body(lane.expr()), LoopKind::Vector);
   };
+  const Expr column = part.expr() * Expr(lanes_);
+  const Expr from = te::simplify((panel * Expr(s_.c) + first + channel.expr()) * Expr(window_ * nr_) + column);
+  const Expr to = te::simplify(channel.expr() * Expr(nr_) + column);
   std::vector<Stmt> parts;
   for (size_t i = 0; i < py; ++i)
     for (size_t x = 0; x < tx; ++x)
       parts.push_back(vector([&](const Expr& lane) {
         const Expr value = combine(fy_.taps[i], [&](size_t y) {
-          const Expr row =
-              (panel * Expr(s_.c) + first + channel.expr()) * Expr(window_) + Expr(static_cast<int64_t>(y * tx + x));
-          return Expr::read(taps_, DType::F32, {te::simplify(row * Expr(nr_) + part.expr() * Expr(lanes_) + lane)});
+          return Expr::read(taps_, DType::F32, {from + lane + Expr(static_cast<int64_t>(y * tx + x) * nr_)});
         });
         return Stmt::store(half, {Expr(static_cast<int64_t>(i * tx + x) * lanes_) + lane}, value);
       }));
@@ -408,8 +409,7 @@ Stmt Winograd::taps_to_points(const Expr& panel, const Expr& chunk) {
         const Expr value = combine(fx_.taps[j], [&](size_t x) {
           return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * tx + x) * lanes_) + lane});
         });
-        const Expr at = Expr(static_cast<int64_t>(i * px + j) * tap_step_) + channel.expr() * Expr(nr_);
-        return Stmt::store(tap_points_, {te::simplify(at + part.expr() * Expr(lanes_) + lane)}, value);
+        return Stmt::store(tap_points_, {to + lane + Expr(static_cast<int64_t>(i * px + j) * tap_step_)}, value);
       }));
   const Expr count = s_.c % chunk_ == 0 ? Expr(chunk_) : te::min(Expr(chunk_), Expr(s_.c) - first);
   return loop(channel, loop(part, Stmt::seq(std::move(parts))), LoopKind::Serial, te::simplify(count));
@@ -480,7 +480,7 @@ Stmt Winograd::from_points(const Expr& panel, int64_t columns, const Expr& first
       parts.push_back(vector([&](const Expr& v) {
         const Expr value = combine_back(fy_.output[i], [&](size_t y) {
           const Expr point(static_cast<int64_t>(y * px + j) * product_step_);
-          return Expr::read(product_, DType::F32, {te::simplify(point + tile.expr() * Expr(nr_) + v)});
+          return Expr::read(product_, DType::F32, {tile.expr() * Expr(nr_) + v + point});
         });
         return Stmt::store(half, {Expr(static_cast<int64_t>(i * px + j) * nr_) + v}, value);
       }));
