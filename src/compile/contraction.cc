@@ -19,7 +19,8 @@ using te::Expr;
 
 namespace {
 
-constexpr double kTaskFlops = 400e3;  // arithmetic that is worth a task of its own
+constexpr double kTaskFlops = 400e3;      // arithmetic that is worth a task of its own,
+constexpr double kTaskBytes = 128 << 10;  // or columns that are: few rows wait for them
 // Rows so many bytes apart fall into two sets of the first cache.
 constexpr int64_t kBadStride = 2048;
 constexpr int64_t kShortDepth = 512;
@@ -194,7 +195,8 @@ void ContractionKernel::sizes() {
   tile_rows_ = ceil_div(m, tiles);
   panels_ = ceil_div(n, nr_);
   const double flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
-  const auto worth = static_cast<int64_t>(flops * static_cast<double>(batch_.total()) / kTaskFlops);
+  const double each = std::max(flops / kTaskFlops, 4.0 * static_cast<double>(n * k) / kTaskBytes);
+  const auto worth = static_cast<int64_t>(each * static_cast<double>(batch_.total()));
   const int64_t wanted = std::clamp<int64_t>(worth, 1, kTasks);
   const int64_t l2 = scene_.target.l2_bytes;
   const auto in_cache = [&](int64_t bytes) { return std::clamp<int64_t>(bytes / (4 * k * tile_rows_), 1, tiles); };

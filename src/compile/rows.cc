@@ -420,15 +420,16 @@ Stmt RowsKernel::reduce_lanes(Inner& s) {
     const Stmt loops = blocks(inner, chains * lanes, [&](const Expr& start, int64_t count) {
       std::vector<Stmt> steps;
       for (int64_t from = 0; from < count; from += lanes) {
-        const int to = acc[static_cast<size_t>(from / lanes)];
-        steps.push_back(
-            vector(start + Expr(from), std::min(lanes, count - from), [&](const Expr& at, const Expr& lane) {
-              te::Substitution names;
-              names.var(inner.var, at);
-              Expr value = names(s.body);
-              if (!s.where.empty()) value = te::select(names(s.where), value, neutral(*s.combiner, value.dtype()));
-              return Stmt::store(to, {lane}, value, s.combiner);
-            }));
+        const int64_t length = std::min(lanes, count - from);
+        steps.push_back(vector(start + Expr(from), length, [&](const Expr& at, const Expr& lane) {
+          te::Substitution names;
+          names.var(inner.var, at);
+          Expr value = names(s.body);
+          if (!s.where.empty()) value = te::select(names(s.where), value, neutral(*s.combiner, value.dtype()));
+          // A part of a vector would have to be written beside the rest of it, through memory.
+          if (length < lanes) return store_total(value);
+          return Stmt::store(acc[static_cast<size_t>(from / lanes)], {lane}, value, s.combiner);
+        }));
       }
       return Stmt::seq(std::move(steps));
     });
