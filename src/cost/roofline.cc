@@ -6,7 +6,7 @@
 namespace isomer::cost {
 namespace {
 
-constexpr double kTileEfficiency = 0.75;  // of the peak, what register tiles reach with their tails and packing
+constexpr double kTileEfficiency = 0.85;  // of the peak, what register tiles reach with their tails and packing
 constexpr double kHertz = 2.5e9;
 
 }  // namespace
@@ -15,7 +15,7 @@ Machine nominal_machine(const loop::Target& target) {
   const double lanes = target.vector_bytes / 4.0;
   Machine m;
   m.flops = 4 * lanes * kHertz;  // two units, a product and a sum each
-  m.instructions = 1.5 * kHertz;
+  m.instructions = 2.2 * kHertz;
   m.l2_bandwidth = 24 * kHertz;
   m.far_bandwidth = 10e9;
   m.step_seconds = 60e-9;
