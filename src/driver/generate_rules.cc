@@ -130,20 +130,23 @@ Expected<GeneratedRules> generate_rules(const GenerateOptions& options, const Ge
 }
 
 std::string counts_text(const GeneratedRules& g) {
-  std::string s =
-      fmt::format("{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>13}{:>9}{:>9}\n", "family", "graphs",
-                  "classes", "pairs", "renamed", "unshared", "general", "derived", "holding", "conditional", "MB", "s");
+  std::string s = fmt::format("{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>9}{:>9}{:>13}{:>7}{:>8}{:>8}\n",
+                              "family", "graphs", "minimal", "classes", "pairs", "renamed", "unshared", "general",
+                              "derived", "holding", "conditional", "MB", "s", "CPU s");
   propose::FamilyCounts sum;
   const auto line = [&](const std::string& name, const propose::FamilyCounts& c) {
-    s += fmt::format("{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>13}{:>9.0f}{:>9.1f}\n", name, c.graphs,
-                     c.classes, c.pairs, c.renamed, c.unshared, c.general, c.derived, c.separated, c.conditional,
-                     static_cast<double>(c.bytes) / 1e6, c.seconds);
+    s += fmt::format("{:<9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>9}{:>9}{:>13}{:>7.0f}{:>8.1f}{:>8.1f}\n", name,
+                     c.graphs, c.minimal, c.classes, c.pairs, c.renamed, c.unshared, c.general, c.derived, c.separated,
+                     c.conditional, static_cast<double>(c.bytes) / 1e6, c.seconds,
+                     c.enumerate_cpu + c.prune_cpu + c.generalise_cpu);
   };
   for (const propose::FamilyCounts& c : g.found.families) {
     line(c.family, c);
-    sum.graphs += c.graphs, sum.classes += c.classes, sum.pairs += c.pairs, sum.renamed += c.renamed;
+    sum.graphs += c.graphs, sum.minimal += c.minimal, sum.classes += c.classes, sum.pairs += c.pairs,
+        sum.renamed += c.renamed;
     sum.unshared += c.unshared, sum.general += c.general, sum.derived += c.derived, sum.separated += c.separated;
     sum.conditional += c.conditional, sum.bytes = std::max(sum.bytes, c.bytes), sum.seconds += c.seconds;
+    sum.enumerate_cpu += c.enumerate_cpu, sum.prune_cpu += c.prune_cpu, sum.generalise_cpu += c.generalise_cpu;
   }
   line("all", sum);
   size_t refuted = 0;

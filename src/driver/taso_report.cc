@@ -5,7 +5,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "driver/rule_files.h"
 #include "ops/table.h"
+#include "rewrite/derive.h"
 #include "rewrite/taso.h"
 
 #ifdef ISOMER_HAS_PROVER
@@ -45,34 +47,59 @@ std::string implied_groups(bool relu, bool more) {
       open, close, more ? "+2*e" : "", attrs, grouped);
 }
 
-Expected<verify::RuleVerdict> verdict_of(const std::string& text) {
-  ISOMER_TRY(const auto rules, rewrite::parse_rules(text, ops::table()));
-  return verify::verify_rule(rules.front(), ops::table());
+Expected<rewrite::Rule> rule_of(const std::string& text) {
+  ISOMER_TRY(auto rules, rewrite::parse_rules(text, ops::table()));
+  return std::move(rules.front());
+}
+
+// How a rule that is true follows from the library.
+std::string from_library(const rewrite::Rule& rule, const rewrite::Deriver& library, TasoReport& report) {
+  const auto way = library.derive(rule);
+  if (!way) {
+    ++report.not_derived;
+    return "no";
+  }
+  ++report.derived[way->size()];
+  std::string s;
+  for (const std::string& step : *way) s += (s.empty() ? "" : ", ") + step;
+  return s.empty() ? "both sides are one graph" : s;
 }
 
 // A rule that no shapes fit without groups: with the groups it implies it is wrong, and right under a condition.
-Expected<std::string> with_groups(const rewrite::TasoRule& r, bool relu, TasoReport& report) {
-  ISOMER_TRY(const verify::RuleVerdict wrong, verdict_of(implied_groups(relu, true)));
-  ISOMER_TRY(const verify::RuleVerdict right, verdict_of(implied_groups(relu, false)));
+Expected<std::string> with_groups(const rewrite::TasoRule& r, bool relu, const rewrite::Deriver& library,
+                                  TasoReport& report) {
+  ISOMER_TRY(const rewrite::Rule uneven, rule_of(implied_groups(relu, true)));
+  ISOMER_TRY(const rewrite::Rule even, rule_of(implied_groups(relu, false)));
+  const verify::RuleVerdict wrong = verify::verify_rule(uneven, ops::table());
+  const verify::RuleVerdict right = verify::verify_rule(even, ops::table());
   if (!wrong.verdict.refuted() || !right.verdict.proved()) {
     ++report.open;
-    return fmt::format("| {} | open | {} | {} |\n", r.number, r.problem, wrong.verdict.to_string());
+    return fmt::format("| {} | open | {} | | {} |\n", r.number, r.problem, wrong.verdict.to_string());
   }
   ++report.refuted;
   return fmt::format(
-      "| {} | refuted as stated; proved with two groups under the condition | equal output channels | {} |\n", r.number,
-      wrong.verdict.counterexample->to_string());
+      "| {} | refuted as stated; proved with two groups under the condition | equal output channels | {} | {} |\n",
+      r.number, from_library(even, library, report), wrong.verdict.counterexample->to_string());
 }
 
-std::string line(const rewrite::TasoRule& r, const verify::RuleVerdict& v, TasoReport& report) {
+std::string line(const rewrite::TasoRule& r, const verify::RuleVerdict& v, const rewrite::Deriver& library,
+                 TasoReport& report) {
   const std::string condition = conditions(*r.rule);
   if (v.verdict.proved()) {
     ++(condition.empty() ? report.as_stated : report.under_conditions);
-    return fmt::format("| {} | proved for all sizes | {} | |\n", r.number, condition.empty() ? "as stated" : condition);
+    return fmt::format("| {} | proved for all sizes | {} | {} | |\n", r.number,
+                       condition.empty() ? "as stated" : condition, from_library(*r.rule, library, report));
   }
   ++(v.verdict.refuted() ? report.refuted : report.open);
-  return fmt::format("| {} | {} | {} | {} |\n", r.number, v.verdict.refuted() ? "refuted" : "open", condition,
+  return fmt::format("| {} | {} | {} | | {} |\n", r.number, v.verdict.refuted() ? "refuted" : "open", condition,
                      v.verdict.to_string());
+}
+
+std::string steps_text(const TasoReport& report) {
+  std::string s;
+  for (const auto& [steps, rules] : report.derived)
+    s += fmt::format("{}{} in {} step{}", s.empty() ? "" : ", ", rules, steps, steps == 1 ? "" : "s");
+  return s.empty() ? "None" : s;
 }
 
 }  // namespace
@@ -91,20 +118,22 @@ Expected<TasoReport> taso_report(const std::string& path,
   const auto verdicts = verify::verify_rules(rules, ops::table(), {}, 0, [&](const verify::RuleVerdict&) {
     if (progress) progress(++done, rules.size());
   });
+  ISOMER_TRY(const rewrite::RuleLibrary loaded, load_rule_library("", rewrite::Trust::Proved));
+  const rewrite::Deriver library(loaded.rules, ops::table());
   TasoReport report;
   report.rules = all.size();
   std::string table;
   size_t next = 0;
   for (const rewrite::TasoRule& r : all) {
     if (r.rule) {
-      table += line(r, verdicts[next++], report);
+      table += line(r, verdicts[next++], library, report);
       continue;
     }
     const std::string file = text.str(), head = fmt::format("\nrule {}\n", r.number);
     const size_t at = file.find(head);
     const std::string own = at == std::string::npos ? "" : file.substr(at, file.find("\nrule ", at + 1) - at);
     const bool relu = own.find("activation=relu") != std::string::npos;
-    ISOMER_TRY(const std::string row, with_groups(r, relu, report));
+    ISOMER_TRY(const std::string row, with_groups(r, relu, library, report));
     table += row;
   }
   report.markdown = fmt::format(
@@ -118,8 +147,12 @@ Expected<TasoReport> taso_report(const std::string& path,
       "{} rules: {} proved as stated, {} proved under the condition, {} refuted as stated, {} open. All proofs are for "
       "all\n"
       "sizes; every counterexample was confirmed by the reference interpreter.\n\n"
-      "| rule | answer | condition | counterexample |\n|---|---|---|---|\n{}",
-      report.rules, report.as_stated, report.under_conditions, report.refuted, report.open, table);
+      "\"From the library\": the rules of the library that lead from one side to the other, found by the matcher; "
+      "a rule may be\n"
+      "used backwards, since what is asked is whether the equation follows. {}, {} not found in four steps.\n\n"
+      "| rule | answer | condition | from the library | counterexample |\n|---|---|---|---|---|\n{}",
+      report.rules, report.as_stated, report.under_conditions, report.refuted, report.open, steps_text(report),
+      report.not_derived, table);
   return report;
 }
 #else

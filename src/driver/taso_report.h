@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "base/expected.h"
@@ -15,6 +16,8 @@ struct TasoReport {
   size_t under_conditions = 0;  // right where the convolutions have one group and element-wise operands one shape
   size_t refuted = 0;           // wrong as stated, with a counterexample
   size_t open = 0;
+  std::map<size_t, size_t> derived;  // true rules that follow from the library, by number of steps
+  size_t not_derived = 0;
 };
 
 Expected<TasoReport> taso_report(const std::string& path,

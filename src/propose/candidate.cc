@@ -10,15 +10,6 @@
 namespace isomer::propose {
 namespace {
 
-constexpr Ref kUnbound = 255;
-
-bool less(const Sketch& a, const Sketch& b) {
-  if (a.count != b.count) return a.count < b.count;
-  for (size_t i = a.count; i-- > 0;)
-    if (a.steps[i] != b.steps[i]) return a.steps[i] < b.steps[i];
-  return std::lexicographical_compare(a.out.begin(), a.out.begin() + a.outs, b.out.begin(), b.out.begin() + b.outs);
-}
-
 void append(std::string& s, const Sketch& k) {
   s.push_back(static_cast<char>(k.count));
   for (size_t i = 0; i < k.count; ++i) {
@@ -65,11 +56,6 @@ std::string Candidate::encode() const {
     s += ";";
   }
   return s;
-}
-
-Pruner::Pruner(KernelTable& kernels, std::vector<bool> commutative)
-    : kernels_(kernels), family_(kernels.family()), commutative_(std::move(commutative)) {
-  by_root_.resize(family_.templates.size());
 }
 
 Sketch Pruner::ordered(const Sketch& s) const {
@@ -219,125 +205,6 @@ std::optional<Candidate> Pruner::without_shared(const Candidate& c) const {
     }
   }
   return normalise(l, r, c.inputs);
-}
-
-bool Pruner::match(const Pattern& p, const Sketch& s, Ref pattern, Ref at, std::vector<Ref>& bound) const {
-  if (!is_result(pattern)) {
-    if (bound[pattern] == kUnbound) bound[pattern] = at;
-    return bound[pattern] == at;
-  }
-  if (!is_result(at) || result_of(at) != result_of(pattern)) return false;
-  const Step &a = p.from.steps[step_of(pattern)], &b = s.steps[step_of(at)];
-  if (a.op != b.op) return false;
-  const std::vector<Ref> before = bound;
-  const size_t n = family_.templates[a.op].operands;
-  for (size_t turn = 0; turn < (commutative_[a.op] ? size_t{2} : size_t{1}); ++turn) {
-    bool fits = true;
-    for (size_t k = 0; fits && k < n; ++k) fits = match(p, s, a.args[k], b.args[turn ? n - 1 - k : k], bound);
-    if (fits) return true;
-    bound = before;
-  }
-  return false;
-}
-
-std::optional<Sketch> Pruner::replace(const Pattern& p, const Sketch& s, const std::vector<Ref>& roots,
-                                      const std::vector<Ref>& bound) const {
-  // The replacement's steps after the graph's own, then all in the order that the outputs need.
-  std::vector<Step> steps(s.steps.begin(), s.steps.begin() + s.count);
-  const auto moved = [&](Ref r) { return is_result(r) ? ref(step_of(r) + s.count, result_of(r)) : bound[r]; };
-  for (size_t i = 0; i < p.to.count; ++i) {
-    Step step = p.to.steps[i];
-    for (size_t k = 0; k < family_.templates[step.op].operands; ++k) {
-      step.args[k] = moved(step.args[k]);
-      if (step.args[k] == kUnbound) return std::nullopt;
-    }
-    steps.push_back(step);
-  }
-  Sketch out;
-  std::vector<Ref> made(steps.size(), kUnbound);
-  bool fits = true;
-  size_t depth = 0;
-  const auto copy = [&](auto& self, Ref r) -> Ref {
-    for (size_t i = 0; i < roots.size(); ++i)
-      if (r == roots[i]) {
-        r = moved(p.to.out[i]);
-        break;
-      }
-    if (!is_result(r)) return r;
-    if (++depth > 64) fits = false;  // a replacement that reads what it replaces
-    const size_t i = step_of(r);
-    if (fits && made[i] == kUnbound) {
-      Step step = steps[i];
-      for (size_t k = 0; k < family_.templates[step.op].operands; ++k) step.args[k] = self(self, step.args[k]);
-      size_t at = 0;
-      while (at < out.count && out.steps[at] != step) ++at;
-      if (at == kMaxSteps) fits = false;
-      if (fits && at == out.count) out.steps[out.count++] = step;
-      made[i] = static_cast<Ref>(at);
-    }
-    return fits ? ref(made[i], result_of(r)) : Ref{0};
-  };
-  out.outs = s.outs;
-  for (size_t i = 0; i < s.outs; ++i) out.out[i] = copy(copy, s.out[i]);
-  if (!fits) return std::nullopt;
-  return ordered(out);
-}
-
-bool Pruner::splits(const Sketch& s) const {
-  return std::any_of(s.steps.begin(), s.steps.begin() + s.count,
-                     [&](const Step& step) { return family_.templates[step.op].results > 1; });
-}
-
-bool Pruner::improve(Sketch& s, const Shapes& shapes, const std::vector<uint64_t>& meaning, bool both_ways) const {
-  for (size_t i = 0; i < s.count; ++i)
-    for (const Pattern& p : by_root_[s.steps[i].op]) {
-      if (both_ways && !p.reversible && splits(p.from)) continue;
-      const size_t tries = p.from.outs == 1 ? 1 : s.count * 2;
-      for (size_t second = 0; second < tries; ++second) {
-        std::vector<Ref> bound(kFirstResult, kUnbound), roots = {ref(i, result_of(p.from.out[0]))};
-        if (!match(p, s, p.from.out[0], roots[0], bound)) break;
-        if (p.from.outs > 1) {
-          roots.push_back(static_cast<Ref>(kFirstResult + second));
-          if (roots[1] == roots[0] || !match(p, s, p.from.out[1], roots[1], bound)) continue;
-        }
-        const auto next = replace(p, s, roots, bound);
-        if (!next || !less(*next, s)) continue;
-        const auto same = fingerprint(*next, shapes, 91);
-        if (!same || *same != meaning) continue;
-        s = *next;
-        return true;
-      }
-    }
-  return false;
-}
-
-Sketch Pruner::normal_form(Sketch s, const Shapes& shapes, bool both_ways) const {
-  s = ordered(s);
-  const auto meaning = fingerprint(s, shapes, 91);
-  if (!meaning) return s;
-  while (improve(s, shapes, *meaning, both_ways)) {
-  }
-  return s;
-}
-
-bool Pruner::is_rewrite(const Sketch& from, size_t inputs) const {
-  const uint32_t used = inputs_of(from, family_);
-  return used == (uint32_t{1} << inputs) - 1 &&
-         std::all_of(from.out.begin(), from.out.begin() + from.outs, [](Ref r) { return is_result(r); });
-}
-
-bool Pruner::derivable(const Candidate& c) const {
-  const bool both_ways = c.left.outs > 1 && is_rewrite(c.right, c.inputs.size());
-  const Sketch left = normal_form(c.left, c.inputs, both_ways);
-  if (left == c.right) return true;
-  return left == normal_form(c.right, c.inputs, both_ways);
-}
-
-void Pruner::keep(const Candidate& c) {
-  kept_.push_back(c);
-  const size_t n = c.inputs.size();
-  for (const auto& [from, to] : {std::pair(c.left, c.right), std::pair(c.right, c.left)})
-    if (is_result(from.out[0])) by_root_[from.steps[step_of(from.out[0])].op].push_back({from, to, is_rewrite(to, n)});
 }
 
 }  // namespace isomer::propose

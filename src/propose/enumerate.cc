@@ -224,11 +224,12 @@ size_t Enumerator::bytes() const {
   return total;
 }
 
-std::vector<Enumerator::Record> Enumerator::expand_level(int level, const Progress& progress) {
+std::vector<Enumerator::Record> Enumerator::expand_level(int level, const Reducible& reducible,
+                                                         const Progress& progress) {
   const size_t begin = level_begin_, count = states_.size() - begin;
   const size_t chunk = std::clamp<size_t>(count / 256, 1, 4096), chunks = (count + chunk - 1) / chunk;
   std::vector<std::vector<Record>> parts(chunks);
-  std::vector<uint64_t> graphs(chunks, 0);
+  std::vector<uint64_t> graphs(chunks, 0), minimal(chunks, 0);
   std::atomic<size_t> done{0};
   pool_.run(static_cast<int>(chunks), [&](int c) {
     Worker w{*this, level, level == options_.size};
@@ -236,6 +237,8 @@ std::vector<Enumerator::Record> Enumerator::expand_level(int level, const Progre
     for (size_t i = begin + part * chunk; i < std::min(begin + (part + 1) * chunk, states_.size()); ++i)
       w.walk(states_[i], [&](const Step& step, const Kernel& kernel, const Sketch& next) {
         ++graphs[part];
+        if (reducible && reducible(next)) return;
+        ++minimal[part];
         const uint64_t key = w.key(step, kernel, next);
         if (key != kNoKey)
           parts[part].push_back(
@@ -250,7 +253,11 @@ std::vector<Enumerator::Record> Enumerator::expand_level(int level, const Progre
   });
   std::vector<Record> all;
   size_t total = 0;
-  for (size_t c = 0; c < chunks; ++c) total += parts[c].size(), counts_.back().graphs += graphs[c];
+  for (size_t c = 0; c < chunks; ++c) {
+    total += parts[c].size();
+    counts_.back().graphs += graphs[c];
+    counts_.back().minimal += minimal[c];
+  }
   all.reserve(total);
   for (auto& p : parts) {
     all.insert(all.end(), p.begin(), p.end());
@@ -411,14 +418,16 @@ void Enumerator::group(int level, const std::vector<Record>& records, const Pair
     while (end < needed.size() && needed[end].key == needed[i].key) ++end;
     const auto it = known_.find(needed[i].key);
     const bool is_known = it != known_.end();
-    const Sketch& first = sketches[place[i]];
-    if (!is_known && !last) fresh.emplace_back(needed[i], first);
-    const Sketch representative = is_known ? it->second : first;
+    size_t best = i;
+    for (size_t k = i + 1; k < end && !is_known; ++k)
+      if (simpler(sketches[place[k]], sketches[place[best]])) best = k;
+    if (!is_known && !last) fresh.emplace_back(needed[best], sketches[place[best]]);
+    const Sketch representative = is_known ? it->second : sketches[place[best]];
     for (size_t k = i; k < end; ++k) {
       const Sketch& graph = sketches[place[k]];
       if (graph.outs > options_.outputs || !connected(graph)) continue;
-      if (k > i || is_known) found.emplace_back(graph, representative);
-      if (k == i && !is_known && needed[k].ties) found.emplace_back(graph, graph);
+      if (k != best || is_known) found.emplace_back(graph, representative);
+      if (k == best && !is_known && needed[k].ties) found.emplace_back(graph, graph);
     }
     i = end;
   }
@@ -437,15 +446,16 @@ void Enumerator::group(int level, const std::vector<Record>& records, const Pair
   report(found, pair);
 }
 
-void Enumerator::run(const PairSink& pair, const Progress& progress) {
+void Enumerator::run(const Callbacks& call) {
   counts_.push_back({});
   register_inputs();
   level_begin_ = 0;
   for (int level = 1; level <= options_.size; ++level) {
     counts_.push_back({});
-    std::vector<Record> records = expand_level(level, progress);
-    group(level, records, pair);
-    if (progress) progress(level, counts_.back(), bytes() + records.size() * sizeof(Record), 1);
+    std::vector<Record> records = expand_level(level, level > 1 ? call.reducible : nullptr, call.progress);
+    group(level, records, call.pair);
+    if (call.level_done) call.level_done(level);
+    if (call.progress) call.progress(level, counts_.back(), bytes() + records.size() * sizeof(Record), 1);
   }
 }
 

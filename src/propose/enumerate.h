@@ -1,10 +1,11 @@
 // Enumerator: all graphs of up to N operators over a family, level by level, as equivalence classes.
 //
 // A state is what a graph has computed and still needs (its live values). States are known by the fingerprint of their
-// live values, in any order and under any renaming of the inputs; of all graphs that compute a state, the first with
-// the fewest operators represents it, and only representatives are extended. Nothing is lost: a graph whose part is
+// live values, in any order and under any renaming of the inputs; of all graphs that compute a state, the simplest
+// represents it (the first of several), and only representatives are extended. Nothing is lost: a graph whose part is
 // no representative becomes another graph by the pair that its part gave. Every graph that reaches a known state is
-// one pair, with that state's representative.
+// one pair, with that state's representative. Graphs with a part that is known to have a simpler form are not even
+// evaluated: whatever they equal, the simpler graph equals too.
 //
 // The order of graphs is that of their states and of the templates, so the same family, size and seed give the same
 // pairs in the same order with any number of threads.
@@ -13,6 +14,7 @@
 #include <functional>
 
 #include "base/thread_pool.h"
+#include "propose/candidate.h"
 #include "propose/symmetry.h"
 #include "propose/values.h"
 
@@ -20,6 +22,7 @@ namespace isomer::propose {
 
 struct LevelCounts {
   uint64_t graphs = 0;   // well-typed graphs of this many operators that were looked at
+  uint64_t minimal = 0;  // of them, those in which no part is known to have a simpler form; only they are evaluated
   uint64_t states = 0;   // new ones
   uint64_t classes = 0;  // new states of one or two outputs
   uint64_t pairs = 0;
@@ -38,7 +41,15 @@ class Enumerator {
   using Progress = std::function<void(int level, const LevelCounts& counts, size_t bytes, double done)>;
 
   Enumerator(const Family& family, const ir::OpTable& table, const EnumerateOptions& options, ThreadPool& pool);
-  void run(const PairSink& pair, const Progress& progress = nullptr);
+  // Whether a graph has a part with a simpler form. Called from many threads.
+  using Reducible = std::function<bool(const Sketch& graph)>;
+  struct Callbacks {
+    PairSink pair;
+    std::function<void(int level)> level_done = {};  // all pairs of this many operators have been given out
+    Reducible reducible = {};
+    Progress progress = {};
+  };
+  void run(const Callbacks& call);
 
   const std::vector<LevelCounts>& counts() const { return counts_; }
   KernelTable& kernels() { return kernels_; }
@@ -68,7 +79,7 @@ class Enumerator {
   void seed_inputs();
   void find_commutative();
   void register_inputs();
-  std::vector<Record> expand_level(int level, const Progress& progress);
+  std::vector<Record> expand_level(int level, const Reducible& reducible, const Progress& progress);
   void group(int level, const std::vector<Record>& records, const PairSink& pair);
   std::vector<Sketch> transitions(const std::vector<Record>& records, int level);
   bool connected(const Sketch& s) const;  // outputs share an input or a step

@@ -18,8 +18,8 @@ struct Place {
 
 class Generaliser {
  public:
-  Generaliser(const Candidate& c, const Family& f, const ir::OpTable& t, uint64_t seed)
-      : candidate_(c), family_(f), table_(t), random_(seed), best_(c, f, t) {}
+  Generaliser(const Candidate& c, const Family& f, TrialKernels& kernels, uint64_t seed)
+      : candidate_(c), family_(f), random_(seed), best_(c, f, kernels) {}
 
   std::optional<RuleDraft> run() {
     for (const auto& [name, value] : family_.sizes) best_.constants[name] = name;
@@ -41,16 +41,20 @@ class Generaliser {
     return s;
   }
 
-  // Holds wherever its pattern fits, on a few draws with distinct sizes that are at least `low`.
-  bool holds(const Instance& i, int64_t low) {
+  // Holds wherever its pattern fits, on a few draws of small sizes in which `apart` differ. Small ones, since the same
+  // operators at the same sizes then come again and again; conditions() looks further.
+  bool holds(const Instance& i, int64_t low, const std::pair<std::string, std::string>& apart = {}) {
     const std::vector<std::string> names = i.symbols();
     int good = 0;
-    for (int trial = 0; trial < 10 && good < 3; ++trial) {
+    for (int trial = 0; trial < 8 && good < 3; ++trial) {
       Sizes s;
-      std::vector<int64_t> values;
-      for (size_t k = 0; k < names.size(); ++k) values.push_back(low + static_cast<int64_t>(k));
-      for (size_t k = values.size(); k > 1; --k) std::swap(values[k - 1], values[random_.below(k)]);
-      for (size_t k = 0; k < names.size(); ++k) s[names[k]] = values[k];
+      for (size_t k = 0; k < names.size(); ++k)
+        s[names[k]] = low + static_cast<int64_t>((k + (k >> 1) * static_cast<size_t>(trial)) % 2);
+      if (!apart.first.empty()) {
+        s[apart.first] = low + trial % 3;
+        s[apart.second] = low + (trial + 1 + trial / 3) % 3;
+        if (s[apart.first] == s[apart.second]) continue;
+      }
       const Answer a = i.test(s, random_.next());
       if (a == Answer::Fails) return false;
       good += a == Answer::Holds;
@@ -59,7 +63,7 @@ class Generaliser {
   }
 
   // The cuts of splits are numbered by the terms of an extent, which new symbols change.
-  bool choose_cuts(Instance& i) {
+  bool choose_cuts(Instance& i, const std::pair<std::string, std::string>& apart = {}) {
     std::vector<std::pair<size_t, size_t>> splits;
     for (size_t side = 0; side < 2; ++side) {
       const Sketch& s = side ? candidate_.right : candidate_.left;
@@ -69,7 +73,7 @@ class Generaliser {
     for (size_t choice = 0; choice < (size_t{1} << splits.size()); ++choice) {
       for (size_t k = 0; k < splits.size(); ++k)
         i.cut[splits[k].first][splits[k].second] = static_cast<uint8_t>(choice >> k & 1);
-      if (i.resolve() && holds(i, 2)) return true;
+      if (i.resolve() && holds(i, 2, apart)) return true;
     }
     return false;
   }
@@ -83,7 +87,7 @@ class Generaliser {
       if (moved)
         for (auto& [name, symbol] : next.constants)
           if (symbol == from) symbol = to;
-      if (!choose_cuts(next)) continue;
+      if (!choose_cuts(next, {from, to})) continue;
       best_ = std::move(next);
       return true;
     }
@@ -168,8 +172,8 @@ class Generaliser {
   bool conditions(RuleDraft& draft) {
     if (!best_.list.empty()) return true;
     std::vector<Sizes> good, bad;
-    for (int trial = 0; trial < 40; ++trial) {
-      Sizes s = draw(best_, 1, trial % 2 ? 5 : 3);
+    for (int trial = 0; trial < 36; ++trial) {
+      Sizes s = draw(best_, 1, trial % 4 ? 3 : 4);
       const Answer a = best_.test(s, random_.next());
       if (a == Answer::Holds)
         good.push_back(std::move(s));
@@ -222,16 +226,15 @@ class Generaliser {
 
   const Candidate& candidate_;
   const Family& family_;
-  const ir::OpTable& table_;
   Random random_;
   Instance best_;
 };
 
 }  // namespace
 
-std::optional<RuleDraft> generalise(const Candidate& candidate, const Family& family, const ir::OpTable& table,
+std::optional<RuleDraft> generalise(const Candidate& candidate, const Family& family, TrialKernels& kernels,
                                     uint64_t seed) {
-  return Generaliser(candidate, family, table, seed).run();
+  return Generaliser(candidate, family, kernels, seed).run();
 }
 
 }  // namespace isomer::propose

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "propose/candidate.h"
+#include "propose/trial_kernels.h"
 
 namespace isomer::propose {
 
@@ -18,7 +19,7 @@ struct RuleDraft {
 };
 
 // Nothing when the pair fails at other sizes and no condition separates them.
-std::optional<RuleDraft> generalise(const Candidate& candidate, const Family& family, const ir::OpTable& table,
+std::optional<RuleDraft> generalise(const Candidate& candidate, const Family& family, TrialKernels& kernels,
                                     uint64_t seed);
 
 }  // namespace isomer::propose

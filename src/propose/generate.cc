@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <ctime>
 #include <set>
 #include <unordered_set>
 
@@ -15,6 +16,8 @@ namespace {
 // Pairs that are tested at once against the candidates kept so far; fixed, so that threads do not change the result.
 constexpr size_t kBatch = 2048;
 
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 class FamilyRun {
  public:
   FamilyRun(const OperatorSet& set, const Family& family, const GenerateOptions& options, const ir::OpTable& table,
@@ -26,29 +29,39 @@ class FamilyRun {
         pool_(pool),
         progress_(progress),
         enumerator_(family, table, {std::min(options.size, family.max_operators), options.seed, 2}, pool),
-        pruner_(enumerator_.kernels(), enumerator_.commutative()) {
+        pruner_(enumerator_.kernels(), enumerator_.commutative()),
+        trials_(table) {
     for (const InputClass& c : family.inputs) shapes_.insert(shapes_.end(), c.count, c.shape);
   }
 
   void run(Generated& out) {
     const auto start = std::chrono::steady_clock::now();
     counts_.family = family_.name;
-    enumerator_.run([&](const Sketch& g, const Sketch& r) { pair(g, r); },
-                    [&](int level, const LevelCounts& c, size_t bytes, double done) {
-                      counts_.bytes = std::max(counts_.bytes, bytes);
-                      tell("enumerate", level, done, c.graphs);
-                    });
-    flush();
+    double cpu = cpu_seconds();
+    const auto lap = [&] { return cpu_seconds() - std::exchange(cpu, cpu_seconds()); };
+    for (const auto& dims : shapes_) shape_ids_.push_back(enumerator_.kernels().shape(dims));
+    enumerator_.run({.pair = [&](const Sketch& g, const Sketch& r) { pair(g, r); },
+                     .level_done = [&](int) { flush(); },
+                     .reducible = [&](const Sketch& s) { return pruner_.reducible(s, shape_ids_); },
+                     .progress =
+                         [&](int level, const LevelCounts& c, size_t bytes, double done) {
+                           counts_.bytes = std::max(counts_.bytes, bytes);
+                           tell("enumerate", level, done, c.graphs);
+                         }});
+    counts_.enumerate_cpu = lap();
     counts_.levels = enumerator_.counts();
     for (const LevelCounts& l : counts_.levels) {
       counts_.graphs += l.graphs;
+      counts_.minimal += l.minimal;
       counts_.classes += l.classes;
       counts_.pairs += l.pairs;
     }
     counts_.general = pruner_.kept().size();
     const std::vector<Candidate> left = independent();
     counts_.derived = left.size();
+    counts_.prune_cpu = lap();
     write(left, out);
+    counts_.generalise_cpu = lap();
     counts_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     out.families.push_back(counts_);
   }
@@ -98,24 +111,25 @@ class FamilyRun {
 
   // Candidates that do not follow from all the others: special ones that came before the general one go here.
   std::vector<Candidate> independent() {
-    std::vector<Candidate> all = pruner_.kept();
+    const std::vector<Candidate>& all = pruner_.kept();
+    std::vector<size_t> order(all.size());
+    for (size_t i = 0; i < all.size(); ++i) order[i] = i;
     // The most special first: few inputs, many steps.
-    std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) {
+      const Candidate &a = all[x], &b = all[y];
       const auto steps = [](const Candidate& c) { return c.left.count + c.right.count; };
       return a.inputs.size() != b.inputs.size() ? a.inputs.size() < b.inputs.size() : steps(a) > steps(b);
     });
     std::vector<bool> gone(all.size(), false);
-    for (size_t i = 0; i < all.size(); ++i) {
-      Pruner others(enumerator_.kernels(), enumerator_.commutative());
-      for (size_t k = 0; k < all.size(); ++k)
-        if (k != i && !gone[k]) others.keep(all[k]);
-      gone[i] = others.derivable(all[i]);
+    for (size_t i = 0; i < order.size(); ++i) {
+      pruner_.drop(order[i]);
+      gone[order[i]] = pruner_.derivable(all[order[i]]);
+      if (!gone[order[i]]) pruner_.drop(order[i], false);
       if (i % 16 == 0) tell("prune", 0, static_cast<double>(i) / static_cast<double>(all.size()), i);
     }
     std::vector<Candidate> left;
-    for (const Candidate& c : pruner_.kept())
-      for (size_t i = 0; i < all.size(); ++i)
-        if (!gone[i] && all[i].encode() == c.encode()) left.push_back(c);
+    for (size_t i = 0; i < all.size(); ++i)
+      if (!gone[i]) left.push_back(all[i]);
     return left;
   }
 
@@ -123,7 +137,7 @@ class FamilyRun {
     std::vector<std::optional<RuleDraft>> drafts(left.size());
     pool_.run(static_cast<int>(left.size()), [&](int i) {
       const auto k = static_cast<size_t>(i);
-      drafts[k] = generalise(left[k], family_, table_, mix(options_.seed, k + 1));
+      drafts[k] = generalise(left[k], family_, trials_, mix(options_.seed, k + 1));
       if (i % pool_.size() == 0) tell("generalise", 0, static_cast<double>(i) / static_cast<double>(left.size()), k);
     });
     std::set<std::string> texts;
@@ -160,7 +174,9 @@ class FamilyRun {
   const std::function<void(const GenerateProgress&)>& progress_;
   Enumerator enumerator_;
   Pruner pruner_;
+  TrialKernels trials_;
   std::vector<std::vector<Dim>> shapes_;
+  Pruner::ShapeIds shape_ids_;
   std::vector<std::pair<Sketch, Sketch>> waiting_;
   std::unordered_set<Hash128> named_, seen_;
   FamilyCounts counts_;

@@ -22,7 +22,7 @@ struct GenerateOptions {
 struct FamilyCounts {
   std::string family;
   std::vector<LevelCounts> levels;  // by number of operators
-  uint64_t graphs = 0, classes = 0, pairs = 0;
+  uint64_t graphs = 0, minimal = 0, classes = 0, pairs = 0;
   uint64_t renamed = 0;    // pairs that are left after renaming
   uint64_t unshared = 0;   // and after what both sides share is taken out
   uint64_t general = 0;    // that do not follow from smaller ones by a smaller graph
@@ -31,6 +31,7 @@ struct FamilyCounts {
   uint64_t conditional = 0;
   size_t bytes = 0;
   double seconds = 0;
+  double enumerate_cpu = 0, prune_cpu = 0, generalise_cpu = 0;  // processor seconds
 };
 
 struct Generated {

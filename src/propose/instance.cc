@@ -13,16 +13,6 @@ namespace {
 
 using Kind = OperandSpec::Kind;
 
-// Numbers that one trial may compute, so that no draw of sizes costs more than a moment.
-constexpr size_t kMaxInstanceElements = 4096;
-
-Dim at(const Dim& d, const Sizes& sizes) {
-  return d.substitute([&](const std::string& name) -> std::optional<Dim> {
-    const auto it = sizes.find(name);
-    return it == sizes.end() ? std::nullopt : std::optional<Dim>(it->second);
-  });
-}
-
 std::string attr_text(const ir::AttrValue& v) {
   if (const auto* i = std::get_if<int64_t>(&v)) return fmt::format("{}", *i);
   if (const auto* l = std::get_if<std::vector<int64_t>>(&v)) return fmt::format("[{}]", fmt::join(*l, ", "));
@@ -42,7 +32,7 @@ bool Instance::resolve() { return resolve(candidate_->left, left_) && resolve(ca
 
 bool Instance::resolve(const Sketch& s, ResolvedSide& side) {
   side = {};
-  ir::GraphBuilder builder(*table_, "side");
+  ir::GraphBuilder builder(kernels_->table(), "side");
   std::vector<ir::Value> in;
   for (size_t i = 0; i < inputs.size(); ++i) {
     auto v = builder.input(fmt::format("x{}", i), {DType::F32, Shape(inputs[i]), nullptr});
@@ -94,7 +84,7 @@ std::vector<std::string> Instance::symbols() const {
 }
 
 Expected<ir::Graph> Instance::build_side(const Sketch& s, const ResolvedSide& side, const Sizes& sizes) const {
-  ir::GraphBuilder builder(*table_, "side");
+  ir::GraphBuilder builder(kernels_->table(), "side");
   std::vector<ir::Value> in;
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::vector<Dim> dims;
@@ -109,45 +99,87 @@ Expected<ir::Graph> Instance::build_side(const Sketch& s, const ResolvedSide& si
     for (size_t k = 0; k < side.templates[i].operands; ++k) operands.push_back(value(s.steps[i].args[k]));
     ISOMER_TRY(auto results,
                build(side.templates[i], side.calls[i], operands, [&](const Dim& d) { return at(d, sizes); }, builder));
-    for (const ir::Value& v : results) {
-      const Shape& shape = builder.type(v).shape;
-      const auto n = shape.has_rank() ? shape.elements().constant() : std::nullopt;
-      if (!n || *n > static_cast<int64_t>(kMaxInstanceElements)) return Diagnostic("E-eval", "too large to try");
-    }
     made.push_back(std::move(results));
   }
   for (size_t i = 0; i < s.outs; ++i) builder.output(fmt::format("y{}", i), value(s.out[i]));
   return std::move(builder).finish();
 }
 
-std::optional<std::vector<uint64_t>> Instance::run(const ir::Graph& g, uint64_t seed, Algebra algebra) const {
-  const auto tape = record(g, *table_);
-  if (!tape.ok()) return std::nullopt;
+std::optional<std::vector<uint64_t>> Instance::run(const Sketch& s, const ResolvedSide& side, const Sizes& sizes,
+                                                   uint64_t seed) const {
+  struct Contents {
+    std::vector<int64_t> dims;
+    std::vector<uint64_t> data;
+  };
+  std::vector<Contents> in(inputs.size());
   Random random(seed);
-  std::vector<uint64_t> registers(tape->inputs * Tape::kLanes);
-  for (uint64_t& w : registers) w = random.below(te::FieldElement::kPrime);
-  tape->run(registers, algebra);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    size_t count = Tape::kLanes;
+    for (const Dim& d : inputs[i]) {
+      in[i].dims.push_back(at(d, sizes).constant().value_or(0));
+      count *= static_cast<size_t>(std::max<int64_t>(0, in[i].dims.back()));
+    }
+    in[i].data.resize(count);
+    for (uint64_t& w : in[i].data) w = random.below(te::FieldElement::kPrime);
+  }
+  std::array<std::array<Contents, 2>, kMaxSteps> made;
+  const auto value = [&](Ref r) -> const Contents& { return is_result(r) ? made[step_of(r)][result_of(r)] : in[r]; };
+  std::vector<uint64_t> registers;
+  for (size_t i = 0; i < s.count; ++i) {
+    registers.clear();
+    std::vector<std::vector<int64_t>> dims;
+    for (size_t k = 0; k < side.templates[i].operands; ++k) {
+      const Contents& c = value(s.steps[i].args[k]);
+      dims.push_back(c.dims);
+      registers.insert(registers.end(), c.data.begin(), c.data.end());
+    }
+    const auto kernel = kernels_->find(side.templates[i], side.calls[i], dims, sizes);
+    if (!kernel->ok) return std::nullopt;
+    kernel->tape.run(registers);
+    const uint32_t* at = kernel->tape.outputs.data();
+    for (size_t o = 0; o < kernel->results.size(); ++o) {
+      Contents& c = made[i][o];
+      c.dims = kernel->results[o];
+      size_t count = 1;
+      for (const int64_t d : c.dims) count *= static_cast<size_t>(d);
+      for (size_t e = 0; e < count; ++e, ++at)
+        for (size_t l = 0; l < Tape::kLanes; ++l) c.data.push_back(registers[*at * Tape::kLanes + l]);
+    }
+  }
   std::vector<uint64_t> out;
-  for (const uint32_t o : tape->outputs)
-    for (size_t l = 0; l < Tape::kLanes; ++l) out.push_back(registers[o * Tape::kLanes + l]);
+  for (size_t i = 0; i < s.outs; ++i) {
+    const Contents& c = value(s.out[i]);
+    out.push_back(c.dims.size());
+    out.insert(out.end(), c.dims.begin(), c.dims.end());
+    out.insert(out.end(), c.data.begin(), c.data.end());
+  }
   return out;
 }
 
 Instance::Answer Instance::test(const Sizes& sizes, uint64_t seed) const {
-  const auto l = build_side(candidate_->left, left_, sizes), r = build_side(candidate_->right, right_, sizes);
-  if (!l.ok()) return Answer::NotApplicable;
-  if (!r.ok()) return Answer::Fails;
-  for (size_t i = 0; i < l->outputs().size(); ++i)
-    if (!(l->type(l->outputs()[i].value) == r->type(r->outputs()[i].value))) return Answer::Fails;
-  const auto a = run(*l, seed, Algebra::Field), b = run(*r, seed, Algebra::Field);
-  if (!a) return Answer::NotApplicable;
-  return b && *a == *b ? Answer::Holds : Answer::Fails;
+  const auto l = run(candidate_->left, left_, sizes, seed);
+  if (!l) return Answer::NotApplicable;
+  const auto r = run(candidate_->right, right_, sizes, seed);
+  return r && *l == *r ? Answer::Holds : Answer::Fails;
 }
 
 bool Instance::same_arithmetic(const Sizes& sizes) const {
-  const auto l = build_side(candidate_->left, left_, sizes), r = build_side(candidate_->right, right_, sizes);
-  if (!l.ok() || !r.ok()) return false;
-  const auto a = run(*l, 5, Algebra::Terms), b = run(*r, 5, Algebra::Terms);
+  // Recorded as whole graphs, so that constants of one step are folded into the next.
+  const auto terms = [&](const Sketch& s, const ResolvedSide& side) -> std::optional<std::vector<uint64_t>> {
+    const auto graph = build_side(s, side, sizes);
+    if (!graph.ok()) return std::nullopt;
+    const auto tape = record(*graph, kernels_->table());
+    if (!tape.ok()) return std::nullopt;
+    Random random(5);
+    std::vector<uint64_t> registers(tape->inputs * Tape::kLanes);
+    for (uint64_t& w : registers) w = random.below(te::FieldElement::kPrime);
+    tape->run(registers, Algebra::Terms);
+    std::vector<uint64_t> out;
+    for (const uint32_t o : tape->outputs)
+      for (size_t k = 0; k < Tape::kLanes; ++k) out.push_back(registers[o * Tape::kLanes + k]);
+    return out;
+  };
+  const auto a = terms(candidate_->left, left_), b = terms(candidate_->right, right_);
   return a && b && *a == *b;
 }
 

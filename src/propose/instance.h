@@ -7,10 +7,9 @@
 
 #include "base/random.h"
 #include "propose/candidate.h"
+#include "propose/trial_kernels.h"
 
 namespace isomer::propose {
-
-using Sizes = std::map<std::string, int64_t>;
 
 // One side with all sizes of its calls over the symbols.
 struct ResolvedSide {
@@ -21,8 +20,8 @@ struct ResolvedSide {
 
 class Instance {
  public:
-  Instance(const Candidate& candidate, const Family& family, const ir::OpTable& table)
-      : candidate_(&candidate), family_(&family), table_(&table), inputs(candidate.inputs) {}
+  Instance(const Candidate& candidate, const Family& family, TrialKernels& kernels)
+      : candidate_(&candidate), family_(&family), kernels_(&kernels), inputs(candidate.inputs) {}
 
   // Types both sides over the symbols; false when they do not fit.
   bool resolve();
@@ -38,12 +37,14 @@ class Instance {
  private:
   const Candidate* candidate_;
   const Family* family_;
-  const ir::OpTable* table_;
+  TrialKernels* kernels_;
   ResolvedSide left_, right_;
 
   bool resolve(const Sketch& s, ResolvedSide& side);
   Expected<ir::Graph> build_side(const Sketch& s, const ResolvedSide& side, const Sizes& sizes) const;
-  std::optional<std::vector<uint64_t>> run(const ir::Graph& g, uint64_t seed, Algebra algebra) const;
+  // Dims and contents of the outputs; nothing where a step does not fit.
+  std::optional<std::vector<uint64_t>> run(const Sketch& s, const ResolvedSide& side, const Sizes& sizes,
+                                           uint64_t seed) const;
   std::string value_text(const Sketch& s, const ResolvedSide& side, Ref r) const;
   std::string call_text(const Sketch& s, const ResolvedSide& side, size_t step, size_t call) const;
 

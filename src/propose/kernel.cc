@@ -131,6 +131,10 @@ Dim KernelTable::numbered(const Dim& d) const {
 ShapeId KernelTable::shape(const std::vector<Dim>& dims) {
   std::string key;
   for (const Dim& d : dims) key += d.to_string() + ";";
+  {
+    const std::shared_lock lock(mutex_);
+    if (const auto it = shape_ids_.find(key); it != shape_ids_.end()) return it->second;
+  }
   const std::lock_guard lock(mutex_);
   const auto [it, fresh] = shape_ids_.try_emplace(key, static_cast<ShapeId>(shapes_.size()));
   if (!fresh) return it->second;
@@ -204,12 +208,13 @@ Kernel KernelTable::make(uint32_t which, const ShapeId* operands) {
 }
 
 const Kernel& KernelTable::find(uint32_t t, const ShapeId* operands) {
-  std::string key(2 + 2 * kMaxOperands, '\0');
-  const auto which = static_cast<uint16_t>(t);
-  std::memcpy(key.data(), &which, 2);
-  std::memcpy(key.data() + 2, operands, family_.templates[t].operands * sizeof(ShapeId));
+  static_assert(kMaxOperands <= 7);
+  Key key;
+  key.words[0] = t;
+  for (size_t i = 0; i < family_.templates[t].operands; ++i)
+    key.words[(i + 1) / 4] |= static_cast<uint64_t>(operands[i]) << (16 * ((i + 1) % 4));
   {
-    const std::lock_guard lock(mutex_);
+    const std::shared_lock lock(mutex_);
     if (const auto it = kernels_.find(key); it != kernels_.end()) return *it->second;
   }
   auto made = std::make_unique<Kernel>(make(t, operands));

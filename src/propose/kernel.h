@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -70,11 +71,22 @@ class KernelTable {
 
   const Family& family_;
   const ir::OpTable& table_;
-  std::mutex mutex_;
+  // Template and operand shapes, packed.
+  struct Key {
+    std::array<uint64_t, 2> words = {};
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& k) const {
+      const uint64_t h = (k.words[0] ^ (k.words[1] * 0xC2B2AE3D27D4EB4FULL)) * 0x9E3779B97F4A7C15ULL;
+      return static_cast<size_t>(h ^ (h >> 31));
+    }
+  };
+  std::shared_mutex mutex_;
   std::vector<std::unique_ptr<ShapeInfo>> shapes_;
   std::array<const ShapeInfo*, 65536> shapes_view_ = {};
   std::unordered_map<std::string, ShapeId> shape_ids_;
-  std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels_;
+  std::unordered_map<Key, std::unique_ptr<Kernel>, KeyHash> kernels_;
 };
 
 }  // namespace isomer::propose

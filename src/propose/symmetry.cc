@@ -60,13 +60,22 @@ const std::vector<Renaming>& Symmetry::locked_renamings(uint32_t used) {
 }
 
 const std::vector<Renaming>& Symmetry::renamings(uint32_t used) {
+  {
+    const std::shared_lock lock(mutex_);
+    if (const auto it = renamings_.find(used); it != renamings_.end()) return *it->second;
+  }
   const std::lock_guard lock(mutex_);
   return locked_renamings(used);
 }
 
 const std::vector<uint32_t>& Symmetry::restriction(uint32_t used, uint32_t more) {
+  const uint64_t key = static_cast<uint64_t>(used) << 32 | more;
+  {
+    const std::shared_lock lock(mutex_);
+    if (const auto it = restrictions_.find(key); it != restrictions_.end()) return *it->second;
+  }
   const std::lock_guard lock(mutex_);
-  auto& slot = restrictions_[static_cast<uint64_t>(used) << 32 | more];
+  auto& slot = restrictions_[key];
   if (slot) return *slot;
   slot = std::make_unique<std::vector<uint32_t>>();
   const auto& small = locked_renamings(used);

@@ -4,9 +4,10 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "propose/sketch.h"
@@ -33,9 +34,9 @@ class Symmetry {
   const std::vector<Renaming>& locked_renamings(uint32_t used);
 
   std::vector<size_t> class_of_, first_, count_;
-  std::mutex mutex_;
-  std::map<uint32_t, std::unique_ptr<std::vector<Renaming>>> renamings_;
-  std::map<uint64_t, std::unique_ptr<std::vector<uint32_t>>> restrictions_;
+  std::shared_mutex mutex_;
+  std::unordered_map<uint32_t, std::unique_ptr<std::vector<Renaming>>> renamings_;
+  std::unordered_map<uint64_t, std::unique_ptr<std::vector<uint32_t>>> restrictions_;
 };
 
 Sketch renamed(const Sketch& s, const Renaming& r, const Family& family);

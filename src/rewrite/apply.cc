@@ -46,6 +46,38 @@ void sort_unique(std::vector<uint32_t>& v) {
   v.erase(std::unique(v.begin(), v.end()), v.end());
 }
 
+bool reads(const EditGraph& graph, ir::Value value, ir::Value old) {
+  std::vector<uint32_t> open = {value.node}, seen;
+  while (!open.empty()) {
+    const uint32_t at = open.back();
+    open.pop_back();
+    if (graph.depth(at) <= graph.depth(old.node) || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
+    seen.push_back(at);
+    for (const ir::Value& v : graph.node(at).inputs) {
+      if (v.is_none()) continue;
+      if (v == old) return true;
+      open.push_back(v.node);
+    }
+  }
+  return false;
+}
+
+// Whether new values would be computed from themselves: an equal node is taken in place of a new one, so a replacement
+// that holds its own pattern reads what it should replace.
+bool makes_cycle(const EditGraph& graph, const std::vector<ir::Value>& old, const std::vector<ir::Value>& built) {
+  const size_t n = old.size();
+  std::vector<std::vector<bool>> needs(n, std::vector<bool>(n, false));
+  for (size_t k = 0; k < n; ++k)
+    for (size_t j = 0; j < n; ++j)
+      needs[k][j] = built[k] != old[k] && built[j] != old[j] && reads(graph, built[k], old[j]);
+  for (size_t m = 0; m < n; ++m)
+    for (size_t k = 0; k < n; ++k)
+      for (size_t j = 0; j < n; ++j) needs[k][j] = needs[k][j] || (needs[k][m] && needs[m][j]);
+  for (size_t k = 0; k < n; ++k)
+    if (needs[k][k]) return true;
+  return false;
+}
+
 }  // namespace
 
 Expected<Edit> apply(EditGraph& graph, const Rule& rule, const Match& m) {
@@ -67,6 +99,13 @@ Expected<Edit> apply(EditGraph& graph, const Rule& rule, const Match& m) {
                                             graph.type(old[k]).to_string(), graph.type((*built)[k]).to_string()));
     drop_new(graph, before);
     return d;
+  }
+  if (makes_cycle(graph, old, *built)) {
+    drop_new(graph, before);
+    return Diagnostic(
+        "E-rule-cycle",
+        fmt::format("rule {} would make a value depend on itself here: its replacement holds what it replaces",
+                    isomer::quoted(rule.name)));
   }
   Edit edit;
   std::vector<std::string> names;

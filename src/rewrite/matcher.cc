@@ -71,8 +71,11 @@ void match_all(const EditGraph& graph, const Pattern& p, uint32_t rule, Collecto
 
 }  // namespace
 
-Matcher::Matcher(std::vector<const Rule*> rules, AttrHabitTable& habits) {
+Matcher::Matcher(std::vector<const Rule*> rules, AttrHabitTable& habits, InnerUses inner) {
   for (const Rule* r : rules) patterns_.push_back(compile(*r, habits));
+  if (inner == InnerUses::Keep)
+    for (Pattern& p : patterns_)
+      for (std::vector<bool>& results : p.mapped) results.assign(results.size(), true);
   for (uint32_t r = 0; r < patterns_.size(); ++r)
     for (uint32_t c = 0; c < patterns_[r].calls.size(); ++c)
       by_op_[patterns_[r].calls[c].call->op->name].emplace_back(r, c);

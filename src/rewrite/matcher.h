@@ -32,10 +32,14 @@ struct Decline {
   std::string reason = {};
 };
 
+// What to do where something outside a match uses a value inside it that the rule does not map. Keep: it stays, and the
+// replacement comes beside it; no smaller graph, but the same function.
+enum class InnerUses : uint8_t { Refuse, Keep };
+
 class Matcher {
  public:
   // The rules must outlive the matcher.
-  Matcher(std::vector<const Rule*> rules, AttrHabitTable& habits);
+  Matcher(std::vector<const Rule*> rules, AttrHabitTable& habits, InnerUses inner = InnerUses::Refuse);
 
   const std::vector<Pattern>& patterns() const { return patterns_; }
   const Rule& rule(uint32_t i) const { return *patterns_[i].rule; }

@@ -143,7 +143,9 @@ Expected<Answer> taso(const Options& o) {
             {"proved_as_stated", report.as_stated},
             {"proved_under_a_condition", report.under_conditions},
             {"refuted", report.refuted},
-            {"open", report.open}};
+            {"open", report.open},
+            {"not_derived", report.not_derived}};
+  for (const auto& [steps, rules] : report.derived) a.json["derived"][std::to_string(steps)] = rules;
   return a;
 }
 

@@ -13,14 +13,27 @@ namespace {
 nlohmann::ordered_json data(const driver::GeneratedRules& g) {
   nlohmann::ordered_json j{{"families", nlohmann::json::array()}};
   for (const propose::FamilyCounts& c : g.found.families) {
-    nlohmann::ordered_json f{
-        {"family", c.family},     {"graphs", c.graphs},           {"classes", c.classes}, {"pairs", c.pairs},
-        {"renamed", c.renamed},   {"unshared", c.unshared},       {"general", c.general}, {"derived", c.derived},
-        {"holding", c.separated}, {"conditional", c.conditional}, {"bytes", c.bytes},     {"seconds", c.seconds}};
+    nlohmann::ordered_json f{{"family", c.family},
+                             {"graphs", c.graphs},
+                             {"minimal", c.minimal},
+                             {"classes", c.classes},
+                             {"pairs", c.pairs},
+                             {"renamed", c.renamed},
+                             {"unshared", c.unshared},
+                             {"general", c.general},
+                             {"derived", c.derived},
+                             {"holding", c.separated},
+                             {"conditional", c.conditional},
+                             {"bytes", c.bytes},
+                             {"seconds", c.seconds},
+                             {"enumerate_cpu", c.enumerate_cpu},
+                             {"prune_cpu", c.prune_cpu},
+                             {"generalise_cpu", c.generalise_cpu}};
     f["sizes"] = nlohmann::json::array();
     for (size_t i = 1; i < c.levels.size(); ++i)
       f["sizes"].push_back({{"operators", i},
                             {"graphs", c.levels[i].graphs},
+                            {"minimal", c.levels[i].minimal},
                             {"classes", c.levels[i].classes},
                             {"pairs", c.levels[i].pairs}});
     j["families"].push_back(std::move(f));
