@@ -19,6 +19,9 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr size_t kMostWaiting = 4096;  // graphs in a queue
+// A region's rewrites must gain this share of its price: timings are not better than that, and the cheapest of many
+// prices is the one with the luckiest timing.
+constexpr double kLeastGain = 0.02;
 
 // What has to be priced to know how much a child differs from its parent: the nodes round the edit, before and after.
 struct Change {
@@ -298,7 +301,7 @@ class Search {
     Region after = best->state.region();
     after.add(around);
     const auto checked = cost_of(price_, best->state.graph(), after);
-    return checked && *checked < root->cost ? best : nullptr;
+    return checked && *checked < (1 - kLeastGain) * root->cost ? best : nullptr;
   }
 
   rewrite::AttrHabitTable habits_;
