@@ -1,14 +1,17 @@
 # Declares modules (src/NAME), tools (tools/NAME) and benchmarks. Nothing else in the tree calls add_library.
 
-# isomer_module(NAME te DEPS tensor [LINK fmt::fmt ...] [PRIVATE_LINK ...] [COLD])
+# isomer_module(NAME te DEPS tensor [LINK fmt::fmt ...] [PRIVATE_LINK ...] [COLD] [TOGETHER N [ALONE file ...]])
 #
 # All of src/NAME/*.cc, src/NAME/*/*.cc and src/NAME/*.c becomes the static library isomer_NAME; the include root is src/.
 # DEPS are modules. LINK reaches the users of the module; PRIVATE_LINK stays inside, for owners of third-party code.
 # COLD code runs once per node, never per element: a release builds it at -O1, which saves a third of its time,
 # and a sanitized build at -O0.
+# TOGETHER compiles N sources as one: most of the time of a small source goes into the headers that its neighbours want
+# too. Sources in ALONE have names in their unnamed namespaces that others have as well; one that newly does ("redefinition
+# of ...") renames them or joins the list. The debug preset compiles every source by itself.
 # A module whose folder is not there yet is skipped, and so are arrows to it.
 function(isomer_module)
-  cmake_parse_arguments(arg "COLD" "NAME" "DEPS;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(arg "COLD" "NAME;TOGETHER" "DEPS;LINK;PRIVATE_LINK;ALONE" ${ARGN})
   set(folder ${PROJECT_SOURCE_DIR}/src/${arg_NAME})
   if(NOT EXISTS ${folder})
     return()
@@ -24,6 +27,11 @@ function(isomer_module)
       if(ISOMER_SANITIZE)
         target_compile_options(${target} PRIVATE -O0)  # half the time of the sanitized build
       endif()
+    endif()
+    if(arg_TOGETHER AND ISOMER_TOGETHER)
+      set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_TOGETHER})
+      list(TRANSFORM arg_ALONE PREPEND ${folder}/)
+      set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
   else()
     add_library(${target} INTERFACE)  # headers only so far

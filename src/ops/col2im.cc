@@ -8,7 +8,7 @@ namespace {
 
 using te::Expr;
 
-struct Window {
+struct Patches {
   std::vector<Dim> image, block, steps;  // steps: how many blocks fit along each axis
   std::vector<int64_t> strides, dilations, pads;
 };
@@ -24,20 +24,20 @@ Expected<std::vector<int64_t>> listed(const ir::OpContext& c, const char* key, s
 }
 
 // Nothing when the sizes are not known.
-Expected<std::optional<Window>> window(const ir::OpContext& c) {
+Expected<std::optional<Patches>> window(const ir::OpContext& c) {
   ISOMER_TRY(const Shape image, size_operand(c, 1));
   ISOMER_TRY(const Shape block, size_operand(c, 2));
   if (c.rank(0) != 3) return c.error(fmt::format("expected an input [N,C,L], found {}", c.type(0).to_string()));
-  if (!image.has_rank() || !block.has_rank()) return std::optional<Window>();
+  if (!image.has_rank() || !block.has_rank()) return std::optional<Patches>();
   const size_t k = image.rank();
   if (block.rank() != k || k == 0)
     return c.error(fmt::format("image_shape has {} entries and block_shape {}", k, block.rank()));
-  Window w{image.dims(), block.dims(), {}, {}, {}, {}};
+  Patches w{image.dims(), block.dims(), {}, {}, {}, {}};
   ISOMER_TRY(w.strides, listed(c, "strides", k, 1));
   ISOMER_TRY(w.dilations, listed(c, "dilations", k, 1));
   ISOMER_TRY(w.pads, listed(c, "pads", 2 * k, 0));
   for (size_t a = 0; a < k; ++a) {
-    if (image[a].is_invalid() || block[a].is_invalid()) return std::optional<Window>();
+    if (image[a].is_invalid() || block[a].is_invalid()) return std::optional<Patches>();
     if (block[a].is_const() && block[a].value() < 1) return c.error("block_shape must hold numbers above 0");
     const Dim reach = Dim(w.dilations[a]) * (block[a] - Dim(1)) + Dim(1);
     w.steps.push_back(floor_div(image[a] + Dim(w.pads[a]) + Dim(w.pads[k + a]) - reach, Dim(w.strides[a])) + Dim(1));
@@ -47,7 +47,7 @@ Expected<std::optional<Window>> window(const ir::OpContext& c) {
 
 Dim product(const std::vector<Dim>& dims) { return Shape(dims).elements(); }
 
-Expected<Shape> result(const ir::OpContext& c, const std::optional<Window>& w) {
+Expected<Shape> result(const ir::OpContext& c, const std::optional<Patches>& w) {
   if (!w) {
     const auto k = c.rank(1) == 1 ? c.dim(1, 0).constant() : std::nullopt;
     if (!k || *k < 0 || *k > static_cast<int64_t>(kMaxRank)) return Shape::unknown();
