@@ -40,11 +40,33 @@ Hash128 content_hash(const Node& n) {
   return h.digest();
 }
 
+// A node whose operands are let go one after the other, not one inside the other: depth costs no stack.
+struct Held : Node {
+  explicit Held(Node node) : Node(std::move(node)) {}
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() {
+    if (args.empty()) return;
+    thread_local std::vector<Expr>* waiting = nullptr;
+    if (waiting != nullptr) {
+      for (Expr& x : args) waiting->push_back(std::move(x));
+      return;
+    }
+    std::vector<Expr> list = std::move(args);
+    waiting = &list;
+    while (!list.empty()) {
+      const Expr last = std::move(list.back());
+      list.pop_back();
+    }
+    waiting = nullptr;
+  }
+};
+
 }  // namespace
 
 Expr Expr::make(Node node) {
   node.hash = content_hash(node);
-  return Expr(std::make_shared<const Node>(std::move(node)));
+  return Expr(std::make_shared<const Held>(std::move(node)));
 }
 
 Expr Expr::integer(DType dtype, int64_t v) {
