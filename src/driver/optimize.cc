@@ -29,6 +29,7 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 
 constexpr int64_t kOpenBatch = 1, kOpenLength = 64;  // what open sizes are taken to be when nobody says
 constexpr double kNoise = 1.01;                      // times within this of each other are the same
+constexpr int64_t kMostGrowth = int64_t{1} << 30;    // bytes of weights: what was priced as folded has to be folded
 constexpr double kPromising = 0.03;                  // gain of a region below which its rewrites may be left out
 
 // The first dim of an input is a batch, as a rule; others are lengths.
@@ -76,6 +77,7 @@ class Optimization {
     ISOMER_CHECK_OK(test_applications());
     if (out_.culprit) return std::move(out_);
     ISOMER_CHECK_OK(choose());
+    for (const Diagnostic& d : pricer_->take_warnings()) out_.warnings.push_back(d.message);
     return std::move(out_);
   }
 
@@ -179,7 +181,9 @@ class Optimization {
     if (!steps.empty()) {
       const bool some = steps.size() < out_.steps.size();
       ISOMER_TRY(search::Replayed r, search::replay(out_.start, ops::table(), rules_, steps, nullptr, some));
-      ISOMER_TRY(c.graph, passes::run_pipeline(r.graph, ops::table(), "inference"));
+      passes::Options all;
+      all.limits.node_growth = all.limits.total_growth = kMostGrowth;
+      ISOMER_TRY(c.graph, passes::run_pipeline(r.graph, ops::table(), "inference", all));
       c.steps = std::move(r.steps);
     }
     ISOMER_TRY(const ir::Graph sized, with_sizes(c.graph, out_.assumed));
