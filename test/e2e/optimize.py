@@ -27,7 +27,7 @@ class Optimize(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        os.environ['ISOMER_STORE'] = self.path('store.db')  # never the one of whoever runs the tests
+        os.environ['ISOMER_STORE'] = self.folder.name  # never the one of whoever runs the tests
 
     def path(self, name):
         return os.path.join(self.folder.name, name)
@@ -51,11 +51,11 @@ class Optimize(unittest.TestCase):
         isomer('compare', 'zoo:tiny', self.path('t.onnx'))
 
     def test_damaged_store_is_set_aside(self):
-        with open(self.path('store.db'), 'wb') as f:
+        with open(self.path('kernels.db'), 'wb') as f:
             f.write(b'not a store ' * 500)
         done = isomer('optimize', 'zoo:tiny', '--no-measure', '--steps', '2', '-o', self.path('t.onnx'))
         self.assertIn('damaged', done.stderr)
-        self.assertTrue(any(name.startswith('store.db.aside') for name in os.listdir(self.folder.name)))
+        self.assertTrue(any(name.startswith('kernels.db.aside') for name in os.listdir(self.folder.name)))
 
     def test_what_is_refused(self):
         isomer('optimize', 'zoo:tiny', '--budget', 'soon', code=2)
