@@ -42,7 +42,9 @@ class FieldElement {
   friend constexpr FieldElement operator-(FieldElement a, FieldElement b) { return a + -b; }
   friend constexpr FieldElement operator-(FieldElement a) { return FieldElement(kPrime - a.value_); }
   friend constexpr FieldElement operator*(FieldElement a, FieldElement b) {
-    return FieldElement(static_cast<uint64_t>(static_cast<Wide>(a.value_) * b.value_ % kPrime));
+    // 2^61 is 1: the bits above it are added to those below.
+    const Wide w = static_cast<Wide>(a.value_) * b.value_;
+    return FieldElement((static_cast<uint64_t>(w) & kPrime) + static_cast<uint64_t>(w >> 61));
   }
   constexpr FieldElement power(uint64_t e) const {
     FieldElement result(1), base = *this;
@@ -50,7 +52,17 @@ class FieldElement {
       if (e & 1) result = result * base;
     return result;
   }
-  constexpr FieldElement inverse() const { return power(kPrime - 2); }  // of a nonzero element
+  // Of a nonzero element: its power 2^61 - 3, from powers 2^k - 1.
+  constexpr FieldElement inverse() const {
+    const auto longer = [](FieldElement a, int by, FieldElement b) {
+      for (; by > 0; --by) a = a * a;
+      return a * b;
+    };
+    const FieldElement k1 = *this, k2 = longer(k1, 1, k1), k4 = longer(k2, 2, k2), k8 = longer(k4, 4, k4),
+                       k16 = longer(k8, 8, k8), k32 = longer(k16, 16, k16);
+    const FieldElement k59 = longer(longer(longer(longer(k32, 16, k16), 8, k8), 2, k2), 1, k1);
+    return longer(k59, 2, k1);
+  }
   constexpr bool operator==(const FieldElement&) const = default;
 
  private:
