@@ -2,6 +2,9 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
+#include <thread>
+
 namespace isomer::cost {
 namespace {
 
@@ -82,11 +85,25 @@ Fault Database::open(const std::string& path, bool write) {
 
 Fault Database::run(std::string_view sql, const Row& values, const std::function<void(const Row&)>& row) {
   if (!db_) return Fault::Other;
+  // SQLite's own waiting leaves out what might be a deadlock, such as two processes that begin a file together.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kWaitMilliseconds);
+  for (;;) {
+    bool answered = false;
+    const Fault f = run_once(sql, values, row, answered);
+    const bool again = f == Fault::Busy && !answered && sqlite3_get_autocommit(db_);
+    if (!again || std::chrono::steady_clock::now() >= end) return f;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+Fault Database::run_once(std::string_view sql, const Row& values, const std::function<void(const Row&)>& row,
+                         bool& answered) {
   sqlite3_stmt* s = nullptr;
   int code = sqlite3_prepare_v2(db_, sql.data(), static_cast<int>(sql.size()), &s, nullptr);
   for (size_t i = 0; code == SQLITE_OK && i < values.size(); ++i) code = bind(s, static_cast<int>(i) + 1, values[i]);
   if (code == SQLITE_OK) {
     while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+      answered = true;
       if (!row) continue;
       Row out;
       for (int i = 0; i < sqlite3_column_count(s); ++i) out.push_back(column(s, i));

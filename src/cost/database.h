@@ -44,6 +44,7 @@ class Database {
 
  private:
   Fault fault(int code);
+  Fault run_once(std::string_view sql, const Row& values, const std::function<void(const Row&)>& row, bool& answered);
   sqlite3* db_ = nullptr;
   std::string message_;
 };

@@ -47,10 +47,14 @@ uint64_t file_number(const std::string& path) {
 // Tables of this version in an empty file; Fault::Version when there is something else in it.
 Fault prepare(Database& db, bool write) {
   int64_t application = 0, version = 0, tables = 0;
-  Fault f = db.run("PRAGMA application_id", {}, [&](const Database::Row& r) { application = integer(r[0]); });
+  // One state of the file, whoever begins it at the same time.
+  Fault f = db.run("BEGIN");
+  if (f != Fault::None) return f;
+  f = db.run("PRAGMA application_id", {}, [&](const Database::Row& r) { application = integer(r[0]); });
   if (f == Fault::None) f = db.run("PRAGMA user_version", {}, [&](const Database::Row& r) { version = integer(r[0]); });
   if (f == Fault::None)
     f = db.run("SELECT count(*) FROM sqlite_schema", {}, [&](const Database::Row& r) { tables = integer(r[0]); });
+  db.run("ROLLBACK");
   if (f != Fault::None) return f;
   if (tables > 0 || application != 0) {
     if (application != kApplication || version != kVersion) return Fault::Version;
