@@ -131,18 +131,12 @@ void add_term(Expr& sum, double factor, Expr t) {
   sum = sum.empty() ? (factor < 0 ? -t : t) : factor < 0 ? sum - t : sum + t;
 }
 
-// A row of a transform. Rows come in pairs that differ in the sign of the odd terms: even and odd terms apart, so that
-// both rows are made of the same two sums.
+// A row of a transform, its terms in order: that rounds less than sums that rows could share.
 Expr combine(const std::vector<double>& factors, const std::function<Expr(size_t)>& term) {
-  Expr even, odd;
-  double sign = 0;
-  for (size_t i = 0; i < factors.size(); ++i) {
-    if (factors[i] == 0) continue;
-    if (i % 2 == 1 && sign == 0) sign = factors[i] < 0 ? -1 : 1;
-    add_term(i % 2 == 0 ? even : odd, i % 2 == 0 ? factors[i] : sign * factors[i], term(i));
-  }
-  if (even.empty()) return sign < 0 ? -odd : odd;
-  return odd.empty() ? even : sign < 0 ? even - odd : even + odd;
+  Expr sum;
+  for (size_t i = 0; i < factors.size(); ++i)
+    if (factors[i] != 0) add_term(sum, factors[i], term(i));
+  return sum;
 }
 
 // A row of the transform back: terms 1 and 2, 3 and 4 have factors of one size, and the rows share their sums and
