@@ -1,6 +1,7 @@
 // Runs a model in ONNX Runtime and writes an ONNX test data set (input_N.pb, output_N.pb), which `isomer compare MODEL
 // --data FOLDER` then checks. Inputs are what --keep finds in the folder, else seeded random numbers.
-//   node reference.js MODEL FOLDER [--dim NAME=N]... [--shape NAME:2x3]... [--seed N] [--keep]
+//   node reference.js MODEL FOLDER [--dim NAME=N]... [--shape NAME:2x3]... [--seed N] [--below N] [--keep]
+// Random integers are 0 and 1, or below N.
 //   node reference.js --all FOLDER      every FOLDER/NAME/model.onnx into FOLDER/NAME, with the inputs found there
 'use strict';
 const fs = require('fs');
@@ -14,11 +15,12 @@ const kinds = {
 };
 
 function options(argv) {
-  const o = { dims: {}, shapes: {}, seed: 1, names: [], all: '', keep: false };
+  const o = { dims: {}, shapes: {}, seed: 1, below: 2, names: [], all: '', keep: false };
   for (let i = 0; i < argv.length; ++i) {
     if (argv[i] === '--dim') { const [k, v] = argv[++i].split('='); o.dims[k] = Number(v); }
     else if (argv[i] === '--shape') { const at = argv[++i].lastIndexOf(':'); o.shapes[argv[i].slice(0, at)] = argv[i].slice(at + 1).split('x').filter(Boolean).map(Number); }
     else if (argv[i] === '--seed') o.seed = Number(argv[++i]);
+    else if (argv[i] === '--below') o.below = Number(argv[++i]);
     else if (argv[i] === '--all') o.all = argv[++i];
     else if (argv[i] === '--keep') o.keep = true;
     else o.names.push(argv[i]);
@@ -35,12 +37,12 @@ function stream(seed) {
   };
 }
 
-function randomTensor(type, dims, next) {
+function randomTensor(type, dims, below, next) {
   const [, Kind] = kinds[type];
   const data = new Kind(dims.reduce((a, b) => a * b, 1));
   for (let i = 0; i < data.length; ++i) {
     const u = next();
-    data[i] = type.startsWith('float') && type !== 'float16' ? 2 * u - 1 : type === 'float16' ? 0x3800 : typeof data[i] === 'bigint' ? BigInt(u < 0.5 ? 0 : 1) : u < 0.5 ? 0 : 1;
+    data[i] = type.startsWith('float') && type !== 'float16' ? 2 * u - 1 : type === 'float16' ? 0x3800 : typeof data[i] === 'bigint' ? BigInt(Math.floor(u * below)) : type === 'bool' ? u >= 0.5 : Math.floor(u * below);
   }
   return new ort.Tensor(type, data, dims);
 }
@@ -92,7 +94,7 @@ async function reference(model, folder, o) {
       if (n === undefined) throw new Error(`dimension '${d}' of input '${m.name}' is dynamic: give --dim or --shape`);
       return n;
     });
-    feeds[m.name] = randomTensor(m.type, dims, next);
+    feeds[m.name] = randomTensor(m.type, dims, o.below, next);
     fs.writeFileSync(file, tensorProto(feeds[m.name]));
   });
   const results = await session.run(feeds);

@@ -30,15 +30,21 @@ Expected<void> Importer::define(const std::string& name, ir::Value value, Scope&
   return {};
 }
 
-// The type a file declares for a value may narrow what the operators give, and must not contradict it.
-Expected<void> Importer::check_declared(std::string_view name, ir::Value value, const Scope& scope) const {
+// The type a file declares for a value may narrow what the operators give, and must not contradict it; but exporters that
+// are told which dimensions are dynamic write wrong shapes there, so a shape is then dropped, with a warning.
+Expected<void> Importer::check_declared(std::string_view name, ir::Value value, const Scope& scope) {
   const auto it = scope.declared.find(name);
   if (it == scope.declared.end() || value.is_none()) return {};
   ISOMER_TRY(const Type type, read_type(*it->second, ""));
   if (says_nothing(type)) return {};
   const Type& own = scope.builder.type(value);
   if (own.dtype == DType::Opaque && (type.dtype == DType::Opaque || !own.foreign)) return {};
-  return scope.builder.declare_type(value, type);
+  auto declared = scope.builder.declare_type(value, type);
+  const bool dynamic = type.dtype == own.dtype && type.shape.has_rank() && own.shape.has_rank() &&
+                       !(type.shape.is_static() && own.shape.is_static());
+  if (declared.ok() || !dynamic || declared.error().code != "E-type-mismatch") return declared;
+  warn(declared.error().message + "; the declared shape is ignored");
+  return {};
 }
 
 // `passed`: the types of the values a body's inputs get, where that is known. An input that declares no type takes the

@@ -270,7 +270,9 @@ Expected<std::vector<ir::Value>> Importer::opaque_node(Call& call, Scope& scope)
 }
 
 void Importer::warn(std::string text) {
-  if (warnings_.size() < 100) warnings_.push_back(std::move(text));
+  // A value may be looked at twice: as a result and as an output.
+  const bool known = std::find(warnings_.begin(), warnings_.end(), text) != warnings_.end();
+  if (!known && warnings_.size() < 100) warnings_.push_back(std::move(text));
 }
 
 }  // namespace isomer::onnx

@@ -84,7 +84,7 @@ class Importer {
   Expected<void> import_nodes(const Nodes& nodes, Scope& scope);
   Expected<ir::Value> look_up(std::string_view name, const Scope& scope) const;
   Expected<void> define(const std::string& name, ir::Value value, Scope& scope) const;
-  Expected<void> check_declared(std::string_view name, ir::Value value, const Scope& scope) const;
+  Expected<void> check_declared(std::string_view name, ir::Value value, const Scope& scope);
   const std::vector<std::string_view>& free_names(const ::onnx::GraphProto& graph);
 
   // Nodes.

@@ -128,6 +128,18 @@ class Deploy(unittest.TestCase):
         self.assertEqual(len(checked['profile']), checked['steps'])
         isomer('bench', module, '--against', 'zoo:squeezenet1_1', '--duration', '0', code=2)
 
+    def test_compare_takes_a_module(self):
+        values = array.array('f', ((i % 17) / 16 - 0.5 for i in range(3 * 32 * 32)))
+        write_npy(self.path('x.npy'), values, (1, 3, 32, 32))
+        isomer('run', 'zoo:tiny', '--reference', '--input', 'input=' + self.path('x.npy'), '--output-dir', self.path('set'))
+        for name, dims, data in (('input_0', (1, 3, 32, 32), values), ('output_0', (1, 10), read_npy(self.path('set/output.npy')))):
+            with open(self.path('set/%s.pb' % name), 'wb') as f:  # TensorProto: dims, data_type, raw_data
+                size = len(data) * 4
+                f.write(bytes(b for d in dims for b in (8, d)) + b'\x10\x01\x4a' + bytes((size & 127 | 128, size >> 7 & 127 | 128, size >> 14)) + data.tobytes())
+        module = self.module('zoo:tiny', 'host')
+        self.assertTrue(json.loads(isomer('compare', module, '--data', self.path('set'), '--json').stdout)['equal'])
+        isomer('compare', module, code=2)
+
     def test_both_architectures_from_here(self):
         for targets, machine in ((('x86-64-v4', 'x86-64-v3'), 62), (('aarch64',), 183)):
             module = self.module('zoo:tiny', *targets)

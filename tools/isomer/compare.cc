@@ -5,8 +5,10 @@
 #include "driver/executor.h"
 #include "driver/inputs.h"
 #include "driver/model.h"
+#include "driver/module_file.h"
 #include "isomer/command.h"
 #include "isomer/model_options.h"
+#include "isomer/node_list.h"
 #include "isomer/run_options.h"
 #include "tensor/compare.h"
 
@@ -26,10 +28,14 @@ struct Pair {
   Tensor expected, found;
 };
 
+// What ran uncompiled goes into `uncompiled`, where somebody asks.
 Expected<std::vector<Tensor>> run(const ir::Graph& graph, const std::vector<Tensor>& inputs,
-                                  const driver::ExecutorOptions& options) {
+                                  const driver::ExecutorOptions& options,
+                                  std::vector<driver::NodeReport>* uncompiled = nullptr) {
   ISOMER_TRY(driver::Executor executor, driver::Executor::make(graph, options));
-  return executor.run(inputs);
+  auto outputs = executor.run(inputs);
+  if (uncompiled && !options.reference) *uncompiled = executor.report();
+  return outputs;
 }
 
 Answer report(const std::vector<Pair>& pairs, const Options& o) {
@@ -56,22 +62,51 @@ Answer report(const std::vector<Pair>& pairs, const Options& o) {
   return a;
 }
 
-Expected<std::vector<Pair>> against_data(const driver::Model& model, const Options& o) {
-  ISOMER_TRY(driver::DataSet set, driver::load_data_set(o.data, model.graph.input_count()));
+void add_uncompiled(const std::vector<driver::NodeReport>& nodes, Answer& a) {
+  a.json["reference_nodes"] = node_list(nodes);
+  if (nodes.empty()) return;
+  a.text += fmt::format("{} nodes ran by reference kernels:\n{}", nodes.size(), node_lines(nodes));
+}
+
+Expected<std::vector<Tensor>> inputs_of(const driver::DataSet& set, const std::string& folder) {
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < set.inputs.size(); ++i) {
     if (!set.inputs[i])
-      return Diagnostic("E-data-set", fmt::format("input_{}.pb is missing in {}", i, isomer::quoted(o.data)));
-    inputs.push_back(*std::move(set.inputs[i]));
+      return Diagnostic("E-data-set", fmt::format("input_{}.pb is missing in {}", i, isomer::quoted(folder)));
+    inputs.push_back(*set.inputs[i]);
   }
-  ISOMER_TRY(const std::vector<Tensor> outputs, run(model.graph, inputs, executor_options(o.run)));
-  if (outputs.size() != set.outputs.size())
+  return inputs;
+}
+
+Expected<std::vector<Pair>> paired(const std::vector<std::string>& names, const std::vector<Tensor>& found,
+                                   const driver::DataSet& set) {
+  if (found.size() != set.outputs.size())
     return Diagnostic("E-data-set",
-                      fmt::format("the model has {} outputs, the data set {}", outputs.size(), set.outputs.size()));
+                      fmt::format("the model has {} outputs, the data set {}", found.size(), set.outputs.size()));
   std::vector<Pair> pairs;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    pairs.push_back({model.graph.outputs()[i].name, set.outputs[i], outputs[i]});
+  for (size_t i = 0; i < found.size(); ++i) pairs.push_back({names[i], set.outputs[i], found[i]});
   return pairs;
+}
+
+Expected<std::vector<Pair>> against_data(const driver::Model& model, const Options& o,
+                                         std::vector<driver::NodeReport>& uncompiled) {
+  ISOMER_TRY(const driver::DataSet set, driver::load_data_set(o.data, model.graph.input_count()));
+  ISOMER_TRY(const std::vector<Tensor> inputs, inputs_of(set, o.data));
+  ISOMER_TRY(const std::vector<Tensor> outputs, run(model.graph, inputs, executor_options(o.run), &uncompiled));
+  std::vector<std::string> names;
+  for (const ir::Output& output : model.graph.outputs()) names.push_back(output.name);
+  return paired(names, outputs, set);
+}
+
+Expected<std::vector<Pair>> module_against_data(const Options& o) {
+  ISOMER_TRY(const auto file, driver::ModuleFile::open(o.model.spec));
+  ISOMER_TRY(const driver::DataSet set, driver::load_data_set(o.data, file->inputs().size()));
+  ISOMER_TRY(const std::vector<Tensor> inputs, inputs_of(set, o.data));
+  ISOMER_TRY(driver::ModuleRun module, driver::ModuleRun::make(file, o.run.threads));
+  ISOMER_TRY(const std::vector<Tensor> outputs, module.run(inputs));
+  std::vector<std::string> names;
+  for (const auto& output : file->outputs()) names.push_back(output.name);
+  return paired(names, outputs, set);
 }
 
 // B's inputs are matched to A's by name, or by position where no name agrees; so are its outputs.
@@ -129,7 +164,8 @@ Expected<Answer> against_meaning(const driver::Model& model, const Options& o) {
   naive.wide = naive.reference;
   driver::ExecutorOptions fast = executor_options(o.run);
   fast.reference = false;
-  ISOMER_TRY(const std::vector<Tensor> found, run(model.graph, inputs, fast));
+  std::vector<driver::NodeReport> uncompiled;
+  ISOMER_TRY(const std::vector<Tensor> found, run(model.graph, inputs, fast, &uncompiled));
   ISOMER_TRY(const std::vector<Tensor> expected, run(model.graph, inputs, naive));
   Answer a;
   a.json = {{"equal", true}, {"tolerance", o.tolerance}, {"outputs", nlohmann::json::array()}};
@@ -155,6 +191,7 @@ Expected<Answer> against_meaning(const driver::Model& model, const Options& o) {
   a.text += fmt::format("{} the reference, {}, within {:g} of the largest magnitude\n",
                         a.exit_code == 0 ? "compiled code agrees with" : "compiled code DIFFERS from",
                         naive.reference ? "the interpreter in double" : "plain loops in double", o.tolerance);
+  add_uncompiled(uncompiled, a);
   return a;
 }
 
@@ -162,7 +199,8 @@ Expected<Answer> against_meaning(const driver::Model& model, const Options& o) {
 
 Action declare_compare(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("A", o->model.spec, "The model whose answer is expected")->required();
+  app.add_option("A", o->model.spec, "The model whose answer is expected; with --data also a module (*.so)")
+      ->required();
   app.add_option("B", o->other, "The model to compare with it; without it and --data, A compiled against A's meaning");
   app.add_option("--data", o->data, "An ONNX test data set folder (input_N.pb, output_N.pb) to compare A with");
   declare_bindings(app, o->model);
@@ -176,10 +214,20 @@ Action declare_compare(CLI::App& app) {
       return Diagnostic("E-usage", "expected a second model or --data FOLDER, found both");
     if (!(o->rtol >= 0) || !(o->atol >= 0) || !(o->tolerance >= 0))
       return Diagnostic("E-usage", "expected tolerances of at least 0");
+    if (driver::is_module_name(o->model.spec)) {
+      if (o->data.empty())
+        return Diagnostic("E-usage", "a module is compared with a data set: give --data FOLDER, or compare its model");
+      ISOMER_TRY(const std::vector<Pair> pairs, module_against_data(*o));
+      return report(pairs, *o);
+    }
     ISOMER_TRY(const driver::Model model, load(o->model));
     if (o->other.empty() && o->data.empty()) return against_meaning(model, *o);
-    ISOMER_TRY(const std::vector<Pair> pairs, o->data.empty() ? against_model(model, *o) : against_data(model, *o));
-    return report(pairs, *o);
+    std::vector<driver::NodeReport> uncompiled;
+    ISOMER_TRY(const std::vector<Pair> pairs,
+               o->data.empty() ? against_model(model, *o) : against_data(model, *o, uncompiled));
+    Answer a = report(pairs, *o);
+    add_uncompiled(uncompiled, a);
+    return a;
   };
 }
 

@@ -37,9 +37,9 @@ std::string text(const driver::Model& model, const driver::Summary& s) {
   out += fmt::format("opset       {}   IR {}   producer {}\n", opsets(m), m.ir_version,
                      m.producer.empty() ? "-" : printable(m.producer));
   for (const ir::Node& n : g.inputs())
-    out += fmt::format("input       {:<24}{}\n", printable(n.names[0]), printable(n.types[0].to_string()));
+    out += fmt::format("input       {:<23} {}\n", printable(n.names[0]), printable(n.types[0].to_string()));
   for (const ir::Output& o : g.outputs())
-    out += fmt::format("output      {:<24}{}\n", printable(o.name), printable(g.type(o.value).to_string()));
+    out += fmt::format("output      {:<23} {}\n", printable(o.name), printable(g.type(o.value).to_string()));
   out += fmt::format("nodes       {} operators, {} constants\n", total, s.constants);
   out += fmt::format("parameters  {} ({})\n", count(s.parameters), bytes(s.parameter_bytes));
   out += fmt::format("arithmetic  {}\n",

@@ -85,6 +85,20 @@ TEST(OnnxGraph, WrongGraphs) {
   EXPECT_TRUE(load(model(graph({}))).ok());
 }
 
+// As exporters write it that were told of a dynamic dimension of an output of another rank.
+TEST(OnnxGraph, WrongDeclaredShapesOfDynamicValuesAreDropped) {
+  const Msg shape = Msg().msg(1, Msg().str(2, "n")).msg(1, Msg().num(1, 2));
+  const Msg n = Msg().str(1, "x").msg(2, Msg().msg(1, Msg().num(1, kFloat).msg(2, shape)));
+  const Msg wrong = value("y", kFloat, {1, 1, 2});
+  const auto m = load(model(graph({{node("Relu", {"x"}, {"y"})}, {}, {n}, {wrong}})));
+  ASSERT_TRUE(m.ok()) << m.error().to_string();
+  ASSERT_EQ(m->warnings.size(), 1u);
+  EXPECT_SAYS(m->warnings[0], "the declared shape is ignored");
+  EXPECT_EQ(m->graph.type(m->graph.outputs()[0].value).shape.rank(), 2u);
+  EXPECT_SAYS(error_of(model(graph({{node("Relu", {"x"}, {"y"})}, {}, {n}, {value("y", kInt64, {1, 2})}}))),
+              "declared");
+}
+
 TEST(OnnxGraph, LongNamesAndControlCharactersStayOutOfMessages) {
   const std::string huge(10'000'000, 'n');
   EXPECT_LT(error_of(model(graph({{node("Relu", {huge}, {"y"})}, {}, {x}, {y}}))).size(), 1000u);
