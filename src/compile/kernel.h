@@ -63,6 +63,10 @@ Kernel rows_kernel(const Scene& scene, const Group& group, std::string name);
 // register tiles of neighbouring positions. Nothing where it does not apply.
 std::optional<Kernel> window_kernel(const Scene& scene, const Group& group, std::string name);
 
+// The same between values whose positions lie together and whose channels do not (a model's inputs and outputs). Nothing
+// where it does not apply.
+std::optional<Kernel> plane_kernel(const Scene& scene, const Group& group, std::string name);
+
 // A contraction with its epilogue, by register tiles: rows of the left side as they lie or gathered into scratch, the
 // right side in packed panels. Nothing where no intrinsic of the target fits.
 std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group, const std::string& name);

@@ -195,7 +195,8 @@ std::vector<Kernel> Lowering::kernels_of(const Scene& scene, const Group& group)
   if (options_.contract && group.contraction && options_.winograd)
     if (auto winograd = winograd_kernel(scene, group, "kernel")) return {*std::move(winograd)};
   if (options_.contract)
-    if (auto window = window_kernel(scene, group, "kernel")) return {*std::move(window)};
+    for (auto* scheme : {window_kernel, plane_kernel})
+      if (auto window = scheme(scene, group, "kernel")) return {*std::move(window)};
   if (options_.contract && group.contraction)
     if (auto tiles = contraction_kernels(scene, group, "kernel")) return *std::move(tiles);
   return {rows_kernel(scene, group, "kernel")};

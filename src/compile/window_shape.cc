@@ -18,51 +18,41 @@ constexpr int64_t kMostAcross = 16;  // taps along the tile that are written out
 
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
+bool fits_group(const Scene& scene, const Group& group) {
+  const ModelStage& first = scene.stage(group.stages[0]);
+  if (group.stages.size() > 2 || !first.is_reduction() || te::is_arg(first.body->combiner)) return false;
+  if (scene.value(first.value).dtype != DType::F32 || first.body->dtype != DType::F32) return false;
+  if (scene.value(first.value).elements() == 0) return false;
+  if (group.stages.size() == 1) return true;
+  const ModelStage& last = scene.stage(group.stages[1]);
+  const auto& readers = (*scene.readers)[static_cast<size_t>(first.value)];
+  if (last.is_reduction() || readers.size() != 1 || contains(scene.graph->outputs, first.value)) return false;
+  if (scene.value(last.value).dtype != DType::F32) return false;
+  return scene.value(first.value).elements() == scene.value(last.value).elements() &&
+         group.rows[0].size() == group.rows[1].size() && reads_of(last.body, first.value).size() == 1;
+}
+
 class Analysis {
  public:
   Analysis(const Scene& scene, const Group& group) : scene_(scene), group_(group) {}
 
   std::optional<WindowShape> run() {
     const ModelStage& first = scene_.stage(group_.stages[0]);
-    if (!fits_group() || !axes_by_memory() || !guards(first) || !reads(first)) return std::nullopt;
+    if (!axes_by_memory() || !guards(first) || !reads(first)) return std::nullopt;
     return std::move(s_);
   }
 
  private:
-  // One reduction of floats, and at most one stage that follows it element by element.
-  bool fits_group() const {
-    const ModelStage& first = scene_.stage(group_.stages[0]);
-    if (group_.stages.size() > 2 || !first.is_reduction() || te::is_arg(first.body->combiner)) return false;
-    if (scene_.value(first.value).dtype != DType::F32 || first.body->dtype != DType::F32) return false;
-    if (scene_.value(first.value).elements() == 0) return false;
-    if (group_.stages.size() == 1) return true;
-    const ModelStage& last = scene_.stage(group_.stages[1]);
-    const auto& readers = (*scene_.readers)[static_cast<size_t>(first.value)];
-    if (last.is_reduction() || readers.size() != 1 || contains(scene_.graph->outputs, first.value)) return false;
-    if (scene_.value(last.value).dtype != DType::F32) return false;
-    return scene_.value(first.value).elements() == scene_.value(last.value).elements() &&
-           group_.rows[0].size() == group_.rows[1].size() && reads_of(last.body, first.value).size() == 1;
-  }
-
-  // The axes of the reduction in the order in which the last value stores them.
   bool axes_by_memory() {
-    const ModelStage &first = scene_.stage(group_.stages[0]), &last = scene_.stage(group_.stages.back());
-    std::vector<te::Axis> axes;
-    for (const int d : scene_.layout(last.value).order) {
-      const int id = last.axes[static_cast<size_t>(d)].id;
-      for (size_t r = 0; r < group_.rows.back().size(); ++r)
-        if (group_.rows.back()[r] == id)
-          for (const te::Axis& a : first.axes)
-            if (a.id == group_.rows[0][r]) axes.push_back(a);
-    }
-    if (axes.size() < 2 || axes.size() != group_.rows[0].size()) return false;
-    for (const te::Axis& a : first.axes)
+    auto axes = window_axes(scene_, group_);
+    if (!axes || axes->size() < 2) return false;
+    for (const te::Axis& a : scene_.stage(group_.stages[0]).axes)
       if (a.extent.value() == 1) s_.single.push_back(a.id);
-    s_.channels = axes.back().id, s_.c = axes.back().extent.value();
-    axes.pop_back();
-    s_.along = axes.back().id, s_.x = axes.back().extent.value();
-    axes.pop_back();
-    s_.outer = std::move(axes);
+    s_.channels = axes->back().id, s_.c = axes->back().extent.value();
+    axes->pop_back();
+    s_.along = axes->back().id, s_.x = axes->back().extent.value();
+    axes->pop_back();
+    s_.outer = *std::move(axes);
     return true;
   }
 
@@ -179,6 +169,21 @@ class Analysis {
 };
 
 }  // namespace
+
+std::optional<std::vector<te::Axis>> window_axes(const Scene& scene, const Group& group) {
+  if (!fits_group(scene, group)) return std::nullopt;
+  const ModelStage &first = scene.stage(group.stages[0]), &last = scene.stage(group.stages.back());
+  std::vector<te::Axis> axes;
+  for (const int d : scene.layout(last.value).order) {
+    const int id = last.axes[static_cast<size_t>(d)].id;
+    for (size_t r = 0; r < group.rows.back().size(); ++r)
+      if (group.rows.back()[r] == id)
+        for (const te::Axis& a : first.axes)
+          if (a.id == group.rows[0][r]) axes.push_back(a);
+  }
+  if (axes.size() != group.rows[0].size()) return std::nullopt;
+  return axes;
+}
 
 std::optional<WindowShape> window_shape(const Scene& scene, const Group& group) { return Analysis(scene, group).run(); }
 

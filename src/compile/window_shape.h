@@ -46,6 +46,10 @@ struct WindowShape {
   }
 };
 
+// A group of one reduction of floats and at most one stage that follows it element by element: the reduction's axes above 1,
+// in the order in which the last value stores them. Nothing for any other group.
+std::optional<std::vector<te::Axis>> window_axes(const Scene& scene, const Group& group);
+
 std::optional<WindowShape> window_shape(const Scene& scene, const Group& group);
 
 }  // namespace isomer::compile

@@ -72,6 +72,7 @@ llvm::Function* power_function(llvm::Module& module) {
 
 llvm::Value* Arith::real_unary(UnaryOp op, llvm::Value* x) {
   const bool single = x->getType()->getScalarType()->isFloatTy();
+  const bool avx512 = target_.has("avx512f") && target_.has("avx512vl");
   auto intrinsic = [&](llvm::Intrinsic::ID id) { return b_.CreateUnaryIntrinsic(id, x); };
   switch (op) {
     case UnaryOp::Neg: return b_.CreateFNeg(x);
@@ -85,16 +86,16 @@ llvm::Value* Arith::real_unary(UnaryOp op, llvm::Value* x) {
     case UnaryOp::IsInf:
       return b_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::getInfinity(x->getType()));
     case UnaryOp::Exp:
-      if (single) return exp_f32(b_, x);
+      if (single) return exp_f32(b_, x, avx512);
       break;
     case UnaryOp::Log:
       if (single) return log_f32(b_, x);
       break;
     case UnaryOp::Tanh:
-      if (single) return tanh_f32(b_, x);
+      if (single) return tanh_f32(b_, x, avx512);
       break;
     case UnaryOp::Erf:
-      if (single) return erf_f32(b_, x);
+      if (single) return erf_f32(b_, x, avx512);
       break;
     default: break;
   }

@@ -4,7 +4,6 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include <algorithm>
 #include <span>
 
 #include "codegen/llvm/types.h"
@@ -21,21 +20,25 @@ constexpr float kExp[] = {0.4999999403953552f, 0.1666652113199234f, 0.0416683889
 constexpr float kLog[] = {0.3333331346511841f,   -0.25000008940696716f, 0.2000211924314499f,
                           -0.16667994856834412f, 0.14219549298286438f,  -0.12405594438314438f,
                           0.11888190358877182f,  -0.11675628274679184f, 0.06746552139520645f};
-// (tanh(x)/x - 1) / x^2 in x^2 for |x| <= 0.625: 2^-32.
-constexpr float kTanh[] = {-0.3333333134651184f, 0.13333210349082947f,   -0.05394720286130905f,
-                           0.021702965721488f,   -0.008182669058442116f, 0.0021475329995155334f};
-// erf(x)/x - 1 in x^2 for |x| <= 1: 2^-29.
-constexpr float kErfSmall[] = {0.12837916612625122f,   -0.3761262595653534f, 0.1128358542919159f,
-                               -0.026853810995817184f, 0.00518832728266716f, -0.000801019137725234f,
-                               7.85385345807299e-05f};
-// -log(1 - erf(x)) for 1 <= x <= 4: 2^-35 of erf.
-constexpr float kErfLarge[] = {-0.00018847087631002069f, 1.1295803785324097f,    0.633216381072998f,
-                               0.10842213034629822f,     -0.025210360065102577f, 0.0042052920907735825f,
-                               -0.00044147411244921386f, 2.1697736883652397e-05f};
+// tanh(x)/x as a quotient in x^2 for |x| <= 9.01: 2^-25.
+constexpr float kTanhAbove[] = {1.0f, 0.133803546f, 0.00349479145f, 2.05959423e-05f, 1.33363995e-08f};
+constexpr float kTanhBelow[] = {1.0f, 0.467136711f, 0.0258739498f, 0.000328433118f, 7.76908848e-07f};
+// erf(x)/x likewise for |x| <= 3.92: 2^-25.
+constexpr float kErfAbove[] = {1.12837911f,    0.19040437f,     0.0527483933f,
+                               0.00376551715f, 0.000284878741f, 2.05008655e-06f};
+constexpr float kErfBelow[] = {1.0f, 0.502074063f, 0.11410825f, 0.0149690062f, 0.0011625085f, 3.80914607e-05f};
 
 struct Float {
   llvm::IRBuilderBase& b;
   llvm::Type* type;
+  bool avx512;  // instructions for vectors of all widths
+
+  unsigned lanes() const {
+    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+    return vector ? vector->getNumElements() : 1;
+  }
+  // Whether the machine's own operations take the value, perhaps as a part of their narrowest vector.
+  bool fits() const { return avx512 && lanes() <= 16 && (lanes() & (lanes() - 1)) == 0; }
 
   llvm::Value* number(float v) const { return llvm::ConstantFP::get(type, v); }
   llvm::Value* bits(uint32_t v) const { return llvm::ConstantInt::get(ints(), v); }
@@ -61,34 +64,74 @@ struct Float {
   llvm::Value* power_of_two(llvm::Value* n) const {
     return b.CreateBitCast(b.CreateShl(b.CreateAdd(n, bits(127)), 23), type);
   }
-  llvm::Value* magnitude(llvm::Value* x) const { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
-  llvm::Value* with_sign(llvm::Value* x, llvm::Value* sign) const {
-    return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, sign);
+
+  // A value as a vector of at least four, and back.
+  llvm::Value* wide(llvm::Value* x) const {
+    if (lanes() >= 4) return x;
+    if (lanes() == 1) return b.CreateVectorSplat(4, x);
+    return b.CreateShuffleVector(x, {0, 1, 0, 1});
+  }
+  llvm::Value* narrow(llvm::Value* x) const {
+    if (lanes() >= 4) return x;
+    if (lanes() == 1) return b.CreateExtractElement(x, uint64_t{0});
+    return b.CreateShuffleVector(x, {0, 1});
+  }
+  llvm::Value* all() const { return llvm::Constant::getAllOnesValue(lanes() == 16 ? b.getInt16Ty() : b.getInt8Ty()); }
+  // 1 / x to 14 bits.
+  llvm::Value* estimate(llvm::Value* x) const {
+    const llvm::Intrinsic::ID id = lanes() == 16  ? llvm::Intrinsic::x86_avx512_rcp14_ps_512
+                                   : lanes() == 8 ? llvm::Intrinsic::x86_avx512_rcp14_ps_256
+                                                  : llvm::Intrinsic::x86_avx512_rcp14_ps_128;
+    llvm::Value* in = wide(x);
+    return narrow(b.CreateIntrinsic(id, {}, {in, llvm::Constant::getNullValue(in->getType()), all()}));
+  }
+  // x * 2^n for an n that is an integer.
+  llvm::Value* scaled(llvm::Value* x, llvm::Value* n) const {
+    llvm::Value *in = wide(x), *by = wide(n);
+    llvm::Value* zero = llvm::Constant::getNullValue(in->getType());
+    if (lanes() == 16)
+      return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+                               {in, by, zero, all(), b.getInt32(4)});
+    const llvm::Intrinsic::ID id =
+        lanes() == 8 ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_128;
+    return narrow(b.CreateIntrinsic(id, {}, {in, by, zero, all()}));
+  }
+  // 1 / x for x of a common size. A division takes as long as all that comes before it; an estimate that one step of
+  // Newton's makes better is as exact.
+  llvm::Value* reciprocal(llvm::Value* x) const {
+    if (!fits()) return b.CreateFDiv(number(1.0f), x);
+    llvm::Value* r = estimate(x);
+    return fma(fma(b.CreateFNeg(x), r, number(1.0f)), r, r);
+  }
+  // x * above(x^2) / below(x^2) for |x| <= most, the value at `most` beyond; never above 1.
+  llvm::Value* odd(llvm::Value* x, std::span<const float> above, std::span<const float> below, float most) const {
+    llvm::Value* t = at_least(at_most(x, most), -most);
+    llvm::Value* square = b.CreateFMul(t, t);
+    llvm::Value* y = b.CreateFMul(b.CreateFMul(t, polynomial(square, above)), reciprocal(polynomial(square, below)));
+    return at_least(at_most(y, 1.0f), -1.0f);
   }
 
-  // e^x for -104 <= x <= 89, and NaN. `narrow`: the result is known to be a normal number.
-  llvm::Value* exp(llvm::Value* x, bool narrow) const {
+  // e^x for -104 <= x <= 89, and NaN. `normal`: the result is known to be a normal number.
+  llvm::Value* exp(llvm::Value* x, bool normal) const {
     // Adding 3 * 2^22 leaves the integer nearest to x / log(2) in the low bits.
     llvm::Value* shifted = fma(x, number(1.44269504f), number(12582912.0f));
     llvm::Value* whole = b.CreateFSub(shifted, number(12582912.0f));
-    llvm::Value* n = b.CreateSub(b.CreateBitCast(shifted, ints()), bits(0x4b400000));
     llvm::Value* r = fma(whole, number(-0.693145751953125f), x);
     r = fma(whole, number(-1.42860682e-6f), r);
-    llvm::Value* p = fma(b.CreateFMul(r, r), polynomial(r, kExp), r);
-    p = b.CreateFAdd(p, number(1.0f));
-    if (narrow) return b.CreateFMul(p, power_of_two(n));
+    llvm::Value* p = fma(fma(polynomial(r, kExp), r, number(1.0f)), r, number(1.0f));
+    if (fits()) return scaled(p, whole);
+    llvm::Value* n = b.CreateSub(b.CreateBitCast(shifted, ints()), bits(0x4b400000));
+    if (normal) return b.CreateFMul(p, power_of_two(n));
     // In two steps, as neither a power for the largest nor one for the smallest results is a normal number.
     llvm::Value* half = b.CreateAShr(n, 1);
     return b.CreateFMul(b.CreateFMul(p, power_of_two(half)), power_of_two(b.CreateSub(n, half)));
   }
 };
 
-Float floats(llvm::IRBuilderBase& b, llvm::Value* x) { return {b, x->getType()}; }
-
 }  // namespace
 
-llvm::Value* exp_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
-  const Float f = floats(b, x);
+llvm::Value* exp_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512) {
+  const Float f{b, x->getType(), avx512};
   // What vanishes (a masked score) must not be computed: a product below the normal numbers costs a hundred others.
   llvm::Value* vanishes = b.CreateFCmpOLT(x, f.number(-104.0f));
   llvm::Value* y = f.exp(b.CreateSelect(vanishes, f.number(0.0f), f.at_most(x, 89.0f)), false);
@@ -96,7 +139,7 @@ llvm::Value* exp_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
 }
 
 llvm::Value* log_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
-  const Float f = floats(b, x);
+  const Float f{b, x->getType(), false};
   llvm::Value* tiny = b.CreateFCmpOLT(x, f.number(0x1p-126f));
   llvm::Value* scaled = b.CreateSelect(tiny, b.CreateFMul(x, f.number(0x1p23f)), x);
   // x = 2^e * (1 + r) with 1 + r between sqrt(1/2) and sqrt(2).
@@ -119,59 +162,20 @@ llvm::Value* log_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
   return b.CreateSelect(b.CreateFCmpULT(x, zero), llvm::ConstantFP::getNaN(x->getType()), y);
 }
 
-llvm::Value* logistic_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool estimate) {
-  const Float f = floats(b, x);
-  // Beyond 87 the result is no normal number: it is 0.
+llvm::Value* logistic_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512) {
+  const Float f{b, x->getType(), avx512};
+  // Beyond 87 the result is no normal number: it is 0, whatever is computed there.
   llvm::Value* tiny = b.CreateFCmpOGT(x, f.number(87.0f));
-  llvm::Value* y = b.CreateFAdd(f.exp(f.at_least(f.at_most(x, 87.0f), -87.0f), true), f.number(1.0f));
-  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
-  const unsigned lanes = vector ? vector->getNumElements() : 1;
-  if (!estimate || lanes > 16 || (lanes & (lanes - 1)) != 0)
-    return b.CreateSelect(tiny, f.number(0.0f), b.CreateFDiv(f.number(1.0f), y));
-  const unsigned width = std::max(lanes, 4U);
-  auto* wide = llvm::FixedVectorType::get(b.getFloatTy(), width);
-  llvm::Value* in = y;
-  if (!vector) in = b.CreateVectorSplat(width, y);
-  if (vector && lanes < width) {
-    llvm::SmallVector<int, 4> order;
-    for (unsigned i = 0; i < width; ++i) order.push_back(static_cast<int>(i % lanes));
-    in = b.CreateShuffleVector(y, order);
-  }
-  const llvm::Intrinsic::ID id = width == 16  ? llvm::Intrinsic::x86_avx512_rcp14_ps_512
-                                 : width == 8 ? llvm::Intrinsic::x86_avx512_rcp14_ps_256
-                                              : llvm::Intrinsic::x86_avx512_rcp14_ps_128;
-  llvm::Type* mask = width == 16 ? b.getInt16Ty() : b.getInt8Ty();
-  llvm::Value* r =
-      b.CreateIntrinsic(id, {}, {in, llvm::Constant::getNullValue(wide), llvm::Constant::getAllOnesValue(mask)});
-  if (!vector) r = b.CreateExtractElement(r, uint64_t{0});
-  if (vector && lanes < width) {
-    llvm::SmallVector<int, 4> order;
-    for (unsigned i = 0; i < lanes; ++i) order.push_back(static_cast<int>(i));
-    r = b.CreateShuffleVector(r, order);
-  }
-  return b.CreateSelect(tiny, f.number(0.0f), f.fma(f.fma(b.CreateFNeg(y), r, f.number(1.0f)), r, r));
+  llvm::Value* y = b.CreateFAdd(f.exp(f.at_least(x, -87.0f), true), f.number(1.0f));
+  return b.CreateSelect(tiny, f.number(0.0f), f.reciprocal(y));
 }
 
-llvm::Value* tanh_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
-  const Float f = floats(b, x);
-  llvm::Value* a = f.magnitude(x);
-  llvm::Value* square = b.CreateFMul(x, x);
-  llvm::Value* small = f.fma(b.CreateFMul(square, x), f.polynomial(square, kTanh), x);
-  llvm::Value* e = f.exp(b.CreateFMul(f.at_most(a, 10.0f), f.number(2.0f)), true);
-  llvm::Value* quotient = b.CreateFDiv(f.number(-2.0f), b.CreateFAdd(e, f.number(1.0f)));
-  llvm::Value* large = b.CreateFAdd(quotient, f.number(1.0f));
-  return f.with_sign(b.CreateSelect(b.CreateFCmpOLT(a, f.number(0.625f)), small, large), x);
+llvm::Value* tanh_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512) {
+  return Float{b, x->getType(), avx512}.odd(x, kTanhAbove, kTanhBelow, 9.01f);
 }
 
-llvm::Value* erf_f32(llvm::IRBuilderBase& b, llvm::Value* x) {
-  const Float f = floats(b, x);
-  llvm::Value* a = f.magnitude(x);
-  llvm::Value* square = b.CreateFMul(x, x);
-  llvm::Value* small = f.fma(x, f.polynomial(square, kErfSmall), x);
-  llvm::Value* t = f.at_most(a, 4.0f);
-  llvm::Value* e = f.exp(b.CreateFNeg(f.polynomial(t, kErfLarge)), true);
-  llvm::Value* large = f.with_sign(b.CreateFSub(f.number(1.0f), e), x);
-  return b.CreateSelect(b.CreateFCmpOLT(a, f.number(1.0f)), small, large);
+llvm::Value* erf_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512) {
+  return Float{b, x->getType(), avx512}.odd(x, kErfAbove, kErfBelow, 3.92f);
 }
 
 }  // namespace isomer::codegen

@@ -1,0 +1,500 @@
+// Reductions over windows where neighbouring positions lie together in memory and channels do not: depthwise and grouped
+// convolutions and pools between row-major values, as a model's inputs and outputs are. A task copies the planes that one
+// group of channels reads into its scratch memory with the border filled, so that nothing is asked while it computes;
+// a register tile is one vector of positions on several neighbouring lines.
+#include <algorithm>
+#include <map>
+
+#include "compile/accesses.h"
+#include "compile/epilogue.h"
+#include "compile/kernel.h"
+#include "compile/window_shape.h"
+#include "te/scalar.h"
+#include "te/simplify.h"
+#include "te/substitute.h"
+
+namespace isomer::compile {
+
+using loop::LoopKind;
+using loop::Stmt;
+using te::Expr;
+using te::Kind;
+
+namespace {
+
+constexpr int64_t kMostStatements = 600;  // of one tile
+constexpr int64_t kWidestGroup = 32;      // channels that share planes; more are better off as a matrix product
+constexpr double kTaskWork = 40000;       // operations that are worth a task of their own
+constexpr int64_t kMostTasks = 256;
+constexpr int64_t kLines = 8;  // of a tile
+
+// Where a read stands along one of the two axes of a plane: step * position + sum of by * tap + first.
+struct Along {
+  te::Axis axis;  // of the result
+  int64_t size;   // of the plane
+  int64_t step, first;
+  std::vector<std::pair<te::Axis, int64_t>> taps;  // and how far each moves
+  int64_t span;                                    // from the first element that is read to the last
+
+  int64_t extent() const { return axis.extent.value(); }
+  int64_t points() const {
+    int64_t n = 1;
+    for (const auto& t : taps) n *= t.first.extent.value();
+    return n;
+  }
+};
+
+struct PlaneShape {
+  Along x, y;
+  std::vector<te::Axis> outer;  // the other axes above 1 of the result
+  int channel = -1;             // that axis among them of which `shared` neighbours read the same planes
+  int64_t shared = 1;
+  std::vector<te::Axis> deep;  // reduced axes that choose a plane
+  const te::Node* read = nullptr;
+  double outside = 0;  // what a place outside of the plane counts as
+
+  int64_t planes() const {
+    int64_t n = 1;
+    for (const te::Axis& a : deep) n *= a.extent.value();
+    return n;
+  }
+};
+
+std::optional<Along> along(const Expr& index, const te::Axis& axis, int64_t size,
+                           const std::vector<te::Axis>& reduced) {
+  const auto sum = linear(index);
+  if (!sum || sum->of(axis.id) < 1) return std::nullopt;
+  Along out{axis, size, sum->of(axis.id), sum->constant, {}, 0};
+  out.span = out.step * (axis.extent.value() - 1) + 1;
+  for (const auto& [id, by] : sum->terms) {
+    if (id == axis.id) continue;
+    const auto it = std::find_if(reduced.begin(), reduced.end(), [&](const te::Axis& a) { return a.id == id; });
+    if (it == reduced.end() || by < 1) return std::nullopt;
+    out.taps.emplace_back(*it, by);
+    out.span += by * (it->extent.value() - 1);
+  }
+  return out;
+}
+
+// Whether a guard says no more than that a read stays inside of its plane.
+bool only_inside(const loop::Affine& guard, const Along& a) {
+  for (const int64_t sign : {1, -1}) {
+    size_t terms = 0;
+    bool same = guard.constant == (sign > 0 ? a.first : a.size - 1 - a.first);
+    for (const auto& t : guard.terms) {
+      if (t.atom->kind != Kind::Var) return false;
+      int64_t by = t.atom->var == a.axis.id ? a.step : 0;
+      for (const auto& tap : a.taps)
+        if (tap.first.id == t.atom->var) by = tap.second;
+      same = same && t.coefficient == sign * by;
+      ++terms;
+    }
+    // A tap of extent 1 has no term.
+    size_t wanted = 1;
+    for (const auto& tap : a.taps) wanted += tap.first.extent.value() > 1 ? 1 : 0;
+    if (same && terms == wanted) return true;
+  }
+  return false;
+}
+
+// Sums and maxima of what is read, and sums of its products with constants: what stands outside does not count.
+bool reads_one_value(const Scene& scene, const ModelStage& stage, PlaneShape& s) {
+  const Expr& body = stage.body->args[0];
+  const auto changing = [&](const Expr& e) { return e->kind == Kind::Read && !scene.value(e->tensor).constant; };
+  const auto fixed = [&](const Expr& e) {
+    return e->kind == Kind::Read && scene.value(e->tensor).constant && e->dtype == DType::F32;
+  };
+  s.outside = te::real_identity(stage.body->combiner);
+  if (changing(body)) {
+    s.read = body.operator->();
+  } else if (body->kind == Kind::Binary && body->binary == te::BinaryOp::Mul &&
+             stage.body->combiner == te::Combiner::Sum) {
+    for (const size_t i : {0, 1})
+      if (changing(body->args[i]) && fixed(body->args[1 - i])) s.read = body->args[i].operator->();
+  }
+  return s.read && scene.value(s.read->tensor).dtype == DType::F32 && s.read->args.size() >= 2;
+}
+
+// The axis of which neighbours read the same planes, by a quotient of it.
+void find_shared(PlaneShape& s) {
+  for (size_t d = 0; d + 2 < s.read->args.size(); ++d)
+    te::for_each_node(s.read->args[d], [&](const Expr& n) {
+      if (n->kind != Kind::Binary || n->binary != te::BinaryOp::FloorDiv) return;
+      if (n->args[0]->kind != Kind::Var || n->args[1]->kind != Kind::Int) return;
+      for (const te::Axis& a : s.outer)
+        if (a.id == n->args[0]->var && a.extent.value() % n->args[1]->integer == 0)
+          s.channel = a.id, s.shared = n->args[1]->integer;
+    });
+}
+
+std::optional<PlaneShape> plane_shape(const Scene& scene, const Group& group) {
+  auto axes = window_axes(scene, group);
+  if (!axes || axes->size() < 2) return std::nullopt;
+  PlaneShape s;
+  const ModelStage& stage = scene.stage(group.stages[0]);
+  if (!reads_one_value(scene, stage, s)) return std::nullopt;
+  const size_t rank = s.read->args.size();
+  const StageValue& value = scene.value(s.read->tensor);
+  const Layout& layout = scene.layout(s.read->tensor);
+  if (layout.strides[rank - 1] != 1) return std::nullopt;
+  const std::vector<te::Axis>& reduced = stage.body->axes;
+  auto x = along(s.read->args[rank - 1], axes->back(), value.dims[rank - 1], reduced);
+  axes->pop_back();
+  auto y = along(s.read->args[rank - 2], axes->back(), value.dims[rank - 2], reduced);
+  axes->pop_back();
+  if (!x || !y) return std::nullopt;
+  s.x = *std::move(x), s.y = *std::move(y);
+  s.outer = *std::move(axes);
+  const auto in_plane = [&](int id) {
+    if (id == s.x.axis.id || id == s.y.axis.id) return true;
+    for (const Along* a : {&s.x, &s.y})
+      for (const auto& t : a->taps)
+        if (t.first.id == id) return true;
+    return false;
+  };
+  for (const te::Axis& a : reduced)
+    if (!in_plane(a.id)) s.deep.push_back(a);
+  for (size_t d = 0; d + 2 < rank; ++d)
+    for (const int id : te::free_vars(s.read->args[d]))
+      if (in_plane(id)) return std::nullopt;
+  for (const auto& tx : s.x.taps)
+    for (const auto& ty : s.y.taps)
+      if (tx.first.id == ty.first.id) return std::nullopt;
+  const Expr& where = stage.body->args[1];
+  if (where->kind != Kind::Int) {
+    const auto guards = loop::inequalities(where);
+    if (!guards) return std::nullopt;
+    for (const loop::Affine& g : *guards)
+      if (!only_inside(g, s.x) && !only_inside(g, s.y)) return std::nullopt;
+  } else if (where->integer == 0) {
+    return std::nullopt;
+  }
+  find_shared(s);
+  return s;
+}
+
+class Planes {
+ public:
+  Planes(const Scene& scene, const Group& group, PlaneShape shape)
+      : scene_(scene), group_(group), s_(std::move(shape)), stage_(scene.stage(group.stages[0])) {
+    lanes_ = scene.lanes(DType::F32);
+    while (lanes_ > 4 && s_.x.extent() <= lanes_ / 2) lanes_ /= 2;
+    lines_ = ceil_div(s_.y.extent(), ceil_div(s_.y.extent(), kLines));
+    pitch_ = ceil_div(s_.x.span, s_.x.step);
+    plane_ = s_.y.span * s_.x.step * pitch_;
+  }
+
+  std::optional<Kernel> make(std::string name);
+
+ private:
+  using Values = std::map<int, Expr>;
+
+  LoopAxis fresh(std::string name, int64_t extent) { return {next_var_++, std::move(name), extent}; }
+  static Stmt loop(const LoopAxis& a, Stmt body, LoopKind kind = LoopKind::Serial) {
+    return Stmt::loop(a.var, a.name, Expr(a.extent), kind, std::move(body));
+  }
+  Stmt vector(int64_t lanes, const std::function<Stmt(const Expr&)>& body) {
+    if (lanes == 1) return body(Expr(0));
+    const LoopAxis lane = fresh("v", lanes);
+    return loop(lane, body(lane.expr()), LoopKind::Vector);
+  }
+  int buffer(const char* name, int64_t elements, loop::Scope scope) {
+    kernel_.function.buffers.push_back({name, DType::F32, {elements}, scope, scope != loop::Scope::Argument});
+    return static_cast<int>(kernel_.function.buffers.size()) - 1;
+  }
+  // All of `count` elements in a row, by vectors: `body` is given where one of them starts.
+  Stmt run(int64_t count, const std::function<Stmt(const Expr&)>& body);
+  Stmt fill(const Expr& start, int64_t count);
+  Stmt line(const Expr& from, const Expr& to);
+  Stmt copy(const Values& values);
+  Stmt tile(const Values& values, const Expr& first_line, int64_t lines, const Expr& start, bool whole);
+  Stmt updates(const Values& values, const Expr& first_line, int64_t lines, const Expr& start, int acc);
+  Stmt results(const Values& values, const Expr& first_line, int64_t lines, const Expr& start, int acc, bool whole);
+  Stmt tiles(const Values& values);
+  Expr place(const Expr& e, const Values& values) const;
+
+  const Scene& scene_;
+  const Group& group_;
+  PlaneShape s_;
+  const ModelStage& stage_;
+  int64_t lanes_ = 1, lines_ = 1;
+  int64_t pitch_ = 0, plane_ = 0;  // elements of a line of one phase, and of a plane, in scratch
+  Kernel kernel_;
+  int next_var_ = 0, scratch_ = -1;
+  std::map<int, int> arguments_;  // by value
+  std::optional<Accesses> accesses_;
+};
+
+// The position in memory of a read, its axes replaced.
+Expr Planes::place(const Expr& e, const Values& values) const {
+  te::Substitution names;
+  for (const auto& [id, v] : values) names.var(id, v);
+  const Layout& layout = scene_.layout(e->tensor);
+  Expr at(0);
+  for (size_t d = 0; d < e->args.size(); ++d) at = at + names(e->args[d]) * Expr(layout.strides[d]);
+  return te::simplify(at);
+}
+
+Stmt Planes::run(int64_t count, const std::function<Stmt(const Expr&)>& body) {
+  std::vector<Stmt> parts;
+  const int64_t lanes = scene_.lanes(DType::F32), whole = count / lanes;
+  if (whole > 0) {
+    const LoopAxis block = fresh("block", whole);
+    parts.push_back(
+        loop(block, vector(lanes, [&](const Expr& lane) { return body(block.expr() * Expr(lanes) + lane); })));
+  }
+  int64_t done = whole * lanes;
+  for (int64_t width = lanes / 2; width >= 1; width /= 2) {
+    if (count - done < width) continue;
+    parts.push_back(vector(width, [&](const Expr& lane) { return body(Expr(done) + lane); }));
+    done += width;
+  }
+  return Stmt::seq(std::move(parts));
+}
+
+Stmt Planes::fill(const Expr& start, int64_t count) {
+  return run(count,
+             [&](const Expr& at) { return Stmt::store(scratch_, {start + at}, Expr::real(DType::F32, s_.outside)); });
+}
+
+// One line of a plane: the elements of each phase of the step lie together.
+Stmt Planes::line(const Expr& from, const Expr& to) {
+  std::vector<Stmt> parts;
+  const Along& x = s_.x;
+  const int buffer = arguments_.at(s_.read->tensor);
+  for (int64_t phase = 0; phase < x.step; ++phase) {
+    const Expr start = to + Expr(phase * pitch_);
+    // Element i stands at first + phase + i * step of the line.
+    const int64_t origin = x.first + phase;
+    const int64_t begin = std::clamp<int64_t>(origin < 0 ? ceil_div(-origin, x.step) : 0, 0, pitch_);
+    const int64_t end = std::clamp<int64_t>(origin < x.size ? ceil_div(x.size - origin, x.step) : 0, begin, pitch_);
+    if (begin > 0) parts.push_back(fill(start, begin));
+    if (end > begin)
+      parts.push_back(run(end - begin, [&](const Expr& at) {
+        const Expr source = from + Expr(origin + begin * x.step) + at * Expr(x.step);
+        return Stmt::store(scratch_, {start + Expr(begin) + at}, Expr::read(buffer, DType::F32, {source}));
+      }));
+    if (end < pitch_) parts.push_back(fill(start + Expr(end), pitch_ - end));
+  }
+  return Stmt::seq(std::move(parts));
+}
+
+// Everything that one group of channels reads.
+Stmt Planes::copy(const Values& outer) {
+  const Along& y = s_.y;
+  const int64_t begin = std::clamp<int64_t>(-y.first, 0, y.span);
+  const int64_t end = std::clamp<int64_t>(y.size - y.first, begin, y.span);
+  const int64_t length = s_.x.step * pitch_;
+  Values values = outer;
+  std::vector<LoopAxis> axes;
+  Expr number(0);
+  for (const te::Axis& a : s_.deep) {
+    axes.push_back(fresh(a.name, a.extent.value()));
+    values[a.id] = axes.back().expr();
+    number = number * Expr(a.extent.value()) + axes.back().expr();
+  }
+  // The plane's own first element: all that moves inside of it is zero.
+  for (const Along* a : {&s_.x, &s_.y}) {
+    values[a->axis.id] = Expr(0);
+    for (const auto& t : a->taps) values[t.first.id] = Expr(0);
+  }
+  const int64_t stride = scene_.layout(s_.read->tensor).strides[s_.read->args.size() - 2];
+  const Expr read = Expr::make(te::Node(*s_.read));
+  const Expr base = te::simplify(place(read, values) - Expr(s_.x.first) - Expr(y.first * stride));
+  const Expr start = te::simplify(number * Expr(plane_));
+  std::vector<Stmt> parts;
+  if (begin > 0) parts.push_back(fill(start, begin * length));
+  if (end > begin) {
+    const LoopAxis row = fresh("line", end - begin);
+    parts.push_back(loop(row, line(base + (row.expr() + Expr(begin + y.first)) * Expr(stride),
+                                   start + (row.expr() + Expr(begin)) * Expr(length))));
+  }
+  if (end < y.span) parts.push_back(fill(start + Expr(end * length), (y.span - end) * length));
+  Stmt body = Stmt::seq(std::move(parts));
+  for (size_t i = axes.size(); i-- > 0;) body = loop(axes[i], std::move(body));
+  // The last vector of the last line may reach beyond it.
+  return Stmt::seq({std::move(body), fill(Expr(s_.planes() * plane_), lanes_)});
+}
+
+// One update of every sum for every tap that is written out, in the order of the lines that are read.
+Stmt Planes::updates(const Values& outer, const Expr& first_line, int64_t lines, const Expr& start, int acc) {
+  Values values = outer;
+  std::vector<LoopAxis> axes;
+  Expr plane(0);
+  for (const te::Axis& a : s_.deep) {
+    axes.push_back(fresh("k", a.extent.value()));
+    values[a.id] = axes.back().expr();
+    plane = plane * Expr(a.extent.value()) + axes.back().expr();
+  }
+  // Taps that are too many to be written out are loops; those along the lines first.
+  const bool all = lines * s_.x.points() * s_.y.points() <= kMostStatements;
+  std::vector<std::pair<te::Axis, int64_t>> out;  // written out
+  Expr loops_y(0);
+  for (const auto& t : s_.y.taps) {
+    if (all) {
+      out.push_back(t);
+      continue;
+    }
+    axes.push_back(fresh("k", t.first.extent.value()));
+    values[t.first.id] = axes.back().expr();
+    loops_y = loops_y + axes.back().expr() * Expr(t.second);
+  }
+  const size_t down = out.size();
+  out.insert(out.end(), s_.x.taps.begin(), s_.x.taps.end());
+  struct Update {
+    int64_t x, y, line;  // how far the read lies from the tile's origin, and the line of the sum
+    std::vector<int64_t> at;
+  };
+  std::vector<Update> list;
+  std::vector<int64_t> at(out.size(), 0);
+  while (true) {
+    Update u{0, 0, 0, at};
+    for (size_t i = 0; i < out.size(); ++i) (i < down ? u.y : u.x) += at[i] * out[i].second;
+    for (u.line = 0; u.line < lines; ++u.line) list.push_back(u), list.back().y += u.line * s_.y.step;
+    size_t d = out.size();
+    while (d > 0 && ++at[d - 1] == out[d - 1].first.extent.value()) at[--d] = 0;
+    if (d == 0) break;
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Update& a, const Update& b) { return std::pair(a.x, a.y) < std::pair(b.x, b.y); });
+  std::vector<Stmt> stores;
+  const int64_t length = s_.x.step * pitch_;
+  for (const Update& u : list) {
+    for (size_t i = 0; i < out.size(); ++i) values[out[i].first.id] = Expr(u.at[i]);
+    const Expr from = plane * Expr(plane_) + (first_line * Expr(s_.y.step) + loops_y + Expr(u.y)) * Expr(length) +
+                      Expr(u.x % s_.x.step * pitch_ + u.x / s_.x.step) + start;
+    stores.push_back(vector(lanes_, [&](const Expr& lane) {
+      te::Substitution names;
+      names.reads([&](const te::Node& n, const std::vector<Expr>&) {
+        if (&n == s_.read) return Expr::read(scratch_, DType::F32, {te::simplify(from + lane)});
+        return Expr::read(arguments_.at(n.tensor), DType::F32, {place(Expr::make(te::Node(n)), values)});
+      });
+      return Stmt::store(acc, {Expr(u.line * lanes_) + lane}, names(stage_.body->args[0]), stage_.body->combiner);
+    }));
+  }
+  Stmt body = Stmt::seq(std::move(stores));
+  for (size_t i = axes.size(); i-- > 0;) body = loop(axes[i], std::move(body));
+  return body;
+}
+
+Stmt Planes::results(const Values& values, const Expr& first_line, int64_t lines, const Expr& start, int acc,
+                     bool whole) {
+  const LoopAxis line = fresh("line", lines), lane = fresh("v", lanes_);
+  const Expr at = line.expr() * Expr(lanes_) + lane.expr();
+  const Epilogue e = epilogue_of(scene_, group_, *accesses_, acc, at, {line.axis(), lane.axis()}, next_var_);
+  std::vector<Stmt> parts;
+  for (int64_t p = 0; p < lines; ++p) {
+    te::Substitution names;
+    const auto set = [&](int axis, const Expr& value) {
+      if (const auto it = e.axes.find(axis); it != e.axes.end()) names.var(it->second.var, value);
+    };
+    for (const te::Axis& a : s_.outer) set(a.id, values.at(a.id));
+    set(s_.y.axis.id, first_line + Expr(p));
+    set(s_.x.axis.id, start + lane.expr());
+    names.var(line.var, Expr(p));
+    Stmt store = Stmt::store(e.buffer, {te::simplify(names(e.address))}, te::simplify(names(e.body)));
+    const int64_t rest = s_.x.extent() % lanes_;
+    if (!whole && rest != 0) store = Stmt::branch(lane.expr() < Expr(rest), std::move(store));
+    parts.push_back(loop(lane, std::move(store), LoopKind::Vector));
+  }
+  return Stmt::seq(std::move(parts));
+}
+
+Stmt Planes::tile(const Values& values, const Expr& first_line, int64_t lines, const Expr& start, bool whole) {
+  const int acc = buffer("acc", lines_ * lanes_, loop::Scope::Local);
+  std::vector<Stmt> parts;
+  for (int64_t p = 0; p < lines; ++p)
+    parts.push_back(vector(lanes_, [&](const Expr& lane) {
+      return Stmt::store(acc, {Expr(p * lanes_) + lane},
+                         Expr::real(DType::F32, te::real_identity(stage_.body->combiner)));
+    }));
+  parts.push_back(updates(values, first_line, lines, start, acc));
+  parts.push_back(results(values, first_line, lines, start, acc, whole));
+  return Stmt::seq(std::move(parts));
+}
+
+// All results of one group: some lines at a time, so that what they read stays in the first cache for all channels.
+Stmt Planes::tiles(const Values& outer) {
+  const int64_t vectors = s_.x.extent() / lanes_, rest = s_.x.extent() % lanes_;
+  const auto across = [&](const Expr& first_line, int64_t lines) {
+    std::vector<Stmt> parts;
+    const auto channels = [&](const Expr& start, bool whole) {
+      if (s_.shared == 1) return tile(outer, first_line, lines, start, whole);
+      const LoopAxis own = fresh("own", s_.shared);
+      Values values = outer;
+      values[s_.channel] = te::simplify(values.at(s_.channel) + own.expr());
+      return loop(own, tile(values, first_line, lines, start, whole));
+    };
+    if (vectors > 0) {
+      const LoopAxis block = fresh("block", vectors);
+      parts.push_back(loop(block, channels(block.expr() * Expr(lanes_), true)));
+    }
+    if (rest > 0) parts.push_back(channels(Expr(vectors * lanes_), false));
+    return Stmt::seq(std::move(parts));
+  };
+  const int64_t whole = s_.y.extent() / lines_, left = s_.y.extent() % lines_;
+  const LoopAxis number = fresh("tile", whole);
+  std::vector<Stmt> parts = {loop(number, across(number.expr() * Expr(lines_), lines_))};
+  if (left > 0) parts.push_back(across(Expr(whole * lines_), left));
+  return Stmt::seq(std::move(parts));
+}
+
+std::optional<Kernel> Planes::make(std::string name) {
+  const int64_t copied = s_.planes() * plane_ + lanes_;
+  if (copied * 4 > scene_.target.l2_bytes / 2 || s_.shared > kWidestGroup) return std::nullopt;
+  if (lines_ * s_.x.points() > kMostStatements) return std::nullopt;
+  kernel_.function.name = std::move(name);
+  accesses_.emplace(scene_, group_, group_.rows, kernel_);
+  te::for_each_node(stage_.body->args[0], [&](const Expr& n) {
+    if (n->kind != Kind::Read || arguments_.count(n->tensor)) return;
+    arguments_[n->tensor] = buffer("input", scene_.layout(n->tensor).span, loop::Scope::Argument);
+    kernel_.arguments.push_back({n->tensor, std::nullopt});
+  });
+  scratch_ = buffer("planes", copied, loop::Scope::Scratch);
+  std::vector<LoopAxis> axes;
+  Values values;
+  for (const te::Axis& a : stage_.axes)
+    if (a.extent.value() == 1) values[a.id] = Expr(0);
+  int64_t rows = 1;
+  for (const te::Axis& a : s_.outer) {
+    const int64_t shared = a.id == s_.channel ? s_.shared : 1;
+    axes.push_back(fresh(a.name, a.extent.value() / shared));
+    values[a.id] = te::simplify(axes.back().expr() * Expr(shared));
+    rows *= axes.back().extent;
+  }
+  Stmt body = Stmt::seq({copy(values), tiles(values)});
+
+  const int64_t elements = rows * s_.shared * s_.y.extent() * s_.x.extent();
+  const int64_t taps = s_.planes() * s_.x.points() * s_.y.points();
+  kernel_.flops = static_cast<double>(elements) * static_cast<double>(taps * (1 + price(stage_.body->args[0])));
+  for (const loop::Buffer& b : kernel_.function.buffers)
+    if (b.scope == loop::Scope::Argument) kernel_.bytes += 4.0 * static_cast<double>(b.elements());
+  const int64_t wanted =
+      std::clamp<int64_t>(static_cast<int64_t>(kernel_.flops / kTaskWork), 1, std::min(kMostTasks, rows));
+  const int64_t each = ceil_div(rows, wanted), made = ceil_div(rows, each);
+  const LoopAxis task = fresh("task", made), one = fresh("row", each);
+  te::Substitution names;
+  unflatten_into(names, axes, task.expr() * Expr(each) + one.expr());
+  body = substitute(body, names);
+  const Expr length = rows % each == 0 ? Expr(each) : te::min(Expr(each), Expr(rows) - task.expr() * Expr(each));
+  body = Stmt::loop(one.var, one.name, length, LoopKind::Serial, std::move(body));
+  kernel_.function.body =
+      Stmt::loop(task.var, task.name, Expr(made), made > 1 ? LoopKind::Parallel : LoopKind::Serial, std::move(body));
+  for (const int s : group_.stages)
+    for (const std::string& o : scene_.stage(s).origin)
+      if (std::find(kernel_.function.origin.begin(), kernel_.function.origin.end(), o) == kernel_.function.origin.end())
+        kernel_.function.origin.push_back(o);
+  arguments_first(kernel_.function);
+  return std::move(kernel_);
+}
+
+}  // namespace
+
+std::optional<Kernel> plane_kernel(const Scene& scene, const Group& group, std::string name) {
+  if (group.contraction && !group.contraction->split) return std::nullopt;
+  auto shape = plane_shape(scene, group);
+  if (!shape) return std::nullopt;
+  return Planes(scene, group, *std::move(shape)).make(std::move(name));
+}
+
+}  // namespace isomer::compile
