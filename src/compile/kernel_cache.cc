@@ -33,8 +33,9 @@ void add_value(te::Signature& s, const Scene& scene, const Group& group, int val
 
 }  // namespace
 
-KernelCache::Key KernelCache::key(const Scene& scene, const Group& group) {
+KernelCache::Key KernelCache::key(const Scene& scene, const Group& group, Algorithm algorithm) {
   te::Signature s(true);
+  s.add(static_cast<int64_t>(algorithm));
   s.add(int64_t{group.contraction.has_value()});
   for (size_t i = 0; i < group.stages.size(); ++i) {
     const ModelStage& stage = scene.stage(group.stages[i]);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compile/kernel.h"
+#include "compile/labels.h"
 
 namespace isomer::compile {
 
@@ -29,7 +30,7 @@ class KernelCache {
     std::vector<int> values;
   };
 
-  static Key key(const Scene& scene, const Group& group);
+  static Key key(const Scene& scene, const Group& group, Algorithm algorithm = Algorithm::Standard);
   std::shared_ptr<const Entry> find(const Key& key) const;
   void add(const Key& key, std::shared_ptr<const Entry> entry);
 

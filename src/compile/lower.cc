@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -12,6 +11,8 @@
 #include "compile/group.h"
 #include "compile/kernel.h"
 #include "compile/kernel_cache.h"
+#include "compile/labels.h"
+#include "compile/lower_group.h"
 #include "compile/pack.h"
 #include "compile/stages.h"
 #include "compile/storage.h"
@@ -21,48 +22,6 @@
 namespace isomer::compile {
 
 namespace {
-
-// An output must have memory of its own: where it is an input, a constant, a second name of another output or a view of
-// one of those, it becomes a copy.
-void give_outputs_their_own_stages(StageGraph& g) {
-  std::vector<int> taken;
-  for (int& out : g.outputs) {
-    int root = out;
-    while (g.values[static_cast<size_t>(root)].stage >= 0) {
-      const ModelStage& s = g.stages[static_cast<size_t>(g.values[static_cast<size_t>(root)].stage)];
-      if (s.view_of < 0) break;
-      root = s.view_of;
-    }
-    const bool own =
-        g.values[static_cast<size_t>(root)].stage >= 0 && std::find(taken.begin(), taken.end(), root) == taken.end();
-    taken.push_back(root);
-    if (own) continue;
-    const StageValue from = g.values[static_cast<size_t>(out)];
-    ModelStage copy;
-    std::vector<te::Expr> at;
-    for (size_t d = 0; d < from.dims.size(); ++d) {
-      copy.axes.push_back({static_cast<int>(d), fmt::format("i{}", d), Dim(from.dims[d])});
-      at.emplace_back(copy.axes.back());
-    }
-    copy.body = te::Expr::read(out, from.dtype, std::move(at));
-    copy.value = static_cast<int>(g.values.size());
-    copy.origin = {from.name};
-    StageValue& own_value = g.values.emplace_back();
-    own_value.name = from.name;
-    own_value.dtype = from.dtype;
-    own_value.dims = from.dims;
-    own_value.stage = static_cast<int>(g.stages.size());
-    g.stages.push_back(std::move(copy));
-    out = g.stages.back().value;
-  }
-}
-
-// Zeros that take no memory until somebody looks at them, and nobody does.
-Tensor untouched(int64_t elements) {
-  const std::shared_ptr<void> bytes(std::calloc(static_cast<size_t>(elements) + 1, sizeof(float)), std::free);
-  ISOMER_ASSERT(bytes, "no memory");
-  return Tensor(DType::F32, {elements}, static_cast<const std::byte*>(bytes.get()), bytes);
-}
 
 class Lowering {
  public:
@@ -74,8 +33,7 @@ class Lowering {
   void add_step(Kernel kernel, const std::string& signature);
   void place_values();
   int root(int value) const;
-  std::vector<Kernel> kernels_of(const Scene& scene, const Group& group) const;
-  void add_group(const Scene& scene, const Group& group);
+  void add_group(const Scene& scene, const Group& group, Algorithm algorithm);
   std::string function_for(loop::Function f, const std::string& signature);
   uint32_t weight(const Argument& a);
 
@@ -191,44 +149,18 @@ void Lowering::place_values() {
     }
 }
 
-std::vector<Kernel> Lowering::kernels_of(const Scene& scene, const Group& group) const {
-  if (options_.contract && group.contraction && options_.winograd)
-    if (auto winograd = winograd_kernel(scene, group, "kernel")) return {*std::move(winograd)};
-  if (options_.contract)
-    for (auto* scheme : {window_kernel, plane_kernel})
-      if (auto window = scheme(scene, group, "kernel")) return {*std::move(window)};
-  if (options_.contract && group.contraction)
-    if (auto tiles = contraction_kernels(scene, group, "kernel")) return *std::move(tiles);
-  return {rows_kernel(scene, group, "kernel")};
-}
-
-void Lowering::add_group(const Scene& scene, const Group& group) {
+void Lowering::add_group(const Scene& scene, const Group& group, Algorithm algorithm) {
   if (!options_.cache || options_.weights) {
-    for (Kernel& kernel : kernels_of(scene, group)) {
+    for (Kernel& kernel : kernels_of(scene, group, algorithm, options_)) {
       const std::string signature = loop::signature(kernel.function);
       add_step(std::move(kernel), signature);
     }
     return;
   }
-  const KernelCache::Key key = KernelCache::key(scene, group);
+  const KernelCache::Key key = KernelCache::key(scene, group, algorithm);
   const auto first = static_cast<int>(g_.values.size()), own = static_cast<int>(key.values.size());
-  std::shared_ptr<const KernelCache::Entry> known = options_.cache->find(key);
-  if (!known) {
-    auto entry = std::make_shared<KernelCache::Entry>();
-    entry->kernels = kernels_of(scene, group);
-    for (Kernel& k : entry->kernels) {
-      entry->signatures.push_back(loop::signature(k.function));
-      for (Argument& a : k.arguments) {
-        const auto at = std::find(key.values.begin(), key.values.end(), a.value);
-        a.value = a.value >= first ? a.value - first + own : static_cast<int>(at - key.values.begin());
-      }
-    }
-    entry->added.assign(g_.values.begin() + first, g_.values.end());
-    known = std::move(entry);
-    options_.cache->add(key, known);
-  } else {
-    g_.values.insert(g_.values.end(), known->added.begin(), known->added.end());
-  }
+  const auto known = cached_kernels(scene, group, algorithm, options_, key, g_);
+  g_.values.insert(g_.values.end(), known->added.begin(), known->added.end());
   for (size_t i = 0; i < known->kernels.size(); ++i) {
     Kernel k = known->kernels[i];
     for (Argument& a : k.arguments)
@@ -244,38 +176,16 @@ void Lowering::add_group(const Scene& scene, const Group& group) {
 
 Expected<Lowered> Lowering::run(const ir::Graph& source) {
   give_outputs_their_own_stages(g_);
-  if (options_.fuse) {
-    merge_products(g_);
-    host_parts(g_);
-    inline_stages(g_);
-  }
-  const std::vector<Group> groups = group_stages(g_, options_.fuse);
-  layouts_ = choose_layouts(g_, groups);
+  Grouped model = grouped(std::move(g_), options_.fuse);
+  if (options_.fuse) apply_labels(labels_of(source, options_.target), model);
+  g_ = std::move(model.graph);
+  layouts_ = choose_layouts(g_, model.groups, model.orders);
   readers_ = g_.readers();
   ports(source);
   out_.plan.model = source.name();
   out_.plan.target = options_.target;
-  const Scene scene{&g_,
-                    &layouts_,
-                    &readers_,
-                    options_.target,
-                    [this](DType t, int64_t elements) {
-                      StageValue& v = g_.values.emplace_back();
-                      v.name = "temporary";
-                      v.dtype = t;
-                      v.dims = {elements};
-                      return static_cast<int>(g_.values.size()) - 1;
-                    },
-                    [this](int64_t elements, const std::function<void(float*)>& fill) {
-                      Tensor t = options_.weights ? Tensor(DType::F32, {elements}) : untouched(elements);
-                      if (options_.weights) fill(t.mutable_as<float>());
-                      StageValue& v = g_.values.emplace_back();
-                      v.name = "constant";
-                      v.dims = t.dims();
-                      v.constant = std::move(t);
-                      return static_cast<int>(g_.values.size()) - 1;
-                    }};
-  for (const Group& group : groups) add_group(scene, group);
+  const Scene scene = make_scene(g_, layouts_, readers_, options_);
+  for (size_t i = 0; i < model.groups.size(); ++i) add_group(scene, model.groups[i], model.algorithms[i]);
   place_values();
   return std::move(out_);
 }

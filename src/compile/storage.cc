@@ -27,15 +27,24 @@ Layout row_major(const std::vector<int64_t>& dims) {
   return layout_of(dims, std::move(order));
 }
 
+std::vector<bool> fixed_values(const StageGraph& g) {
+  std::vector<bool> fixed(g.values.size());
+  for (const int v : g.inputs) fixed[static_cast<size_t>(v)] = true;
+  for (const int v : g.outputs) fixed[static_cast<size_t>(v)] = true;
+  for (const ModelStage& s : g.stages)
+    if (s.view_of >= 0) fixed[static_cast<size_t>(s.value)] = fixed[static_cast<size_t>(s.view_of)] = true;
+  return fixed;
+}
+
 namespace {
 
 class Chooser {
  public:
-  Chooser(const StageGraph& g, const std::vector<Group>& groups) : g_(g), fixed_(g.values.size()) {
+  Chooser(const StageGraph& g, const std::vector<Group>& groups, const std::vector<std::vector<int>>& orders)
+      : g_(g), orders_(orders), fixed_(fixed_values(g)) {
     for (const StageValue& v : g.values) layouts_.push_back(row_major(v.dims));
-    for (const int v : g.outputs) fixed_[static_cast<size_t>(v)] = true;
-    for (const ModelStage& s : g.stages)
-      if (s.view_of >= 0) fixed_[static_cast<size_t>(s.value)] = fixed_[static_cast<size_t>(s.view_of)] = true;
+    for (size_t v = 0; v < g.values.size(); ++v)
+      if (!fixed_[v]) take_wanted(v);
     std::vector<std::pair<const Group*, size_t>> group_of(g.stages.size());
     for (const Group& group : groups)
       for (size_t i = 0; i < group.stages.size(); ++i) group_of[static_cast<size_t>(group.stages[i])] = {&group, i};
@@ -60,8 +69,15 @@ class Chooser {
   // whole will have that one's order, which begins with the same part: its readers go by it until then.
   void follow_first_part(const ModelStage& s) {
     const auto value = static_cast<size_t>(s.value);
+    if (take_wanted(value)) return;
     const std::vector<int> parts = values_read(s.body);
     layouts_[value] = layout_of(g_.values[value].dims, layouts_[static_cast<size_t>(parts[0])].order);
+  }
+
+  bool take_wanted(size_t value) {
+    if (value >= orders_.size() || orders_[value].empty()) return false;
+    layouts_[value] = layout_of(g_.values[value].dims, orders_[value]);
+    return true;
   }
 
   const Layout& settle(size_t value) {
@@ -80,7 +96,7 @@ class Chooser {
   void choose(const Group& group, size_t i) {
     const ModelStage& s = g_.stages[static_cast<size_t>(group.stages[i])];
     const auto value = static_cast<size_t>(s.value);
-    if (fixed_[value]) return;
+    if (fixed_[value] || take_wanted(value)) return;
     std::vector<int> axes = group.contraction && i == 0 ? columns_last(*group.contraction, s) : as_read(s);
     if (axes.empty()) return;
     if (group.contraction && i > 0) as_computed(group, i, axes);
@@ -154,13 +170,15 @@ class Chooser {
   }
 
   const StageGraph& g_;
+  const std::vector<std::vector<int>>& orders_;
   std::vector<bool> fixed_;
 };
 
 }  // namespace
 
-std::vector<Layout> choose_layouts(const StageGraph& graph, const std::vector<Group>& groups) {
-  return std::move(Chooser(graph, groups).layouts_);
+std::vector<Layout> choose_layouts(const StageGraph& graph, const std::vector<Group>& groups,
+                                   const std::vector<std::vector<int>>& orders) {
+  return std::move(Chooser(graph, groups, orders).layouts_);
 }
 
 }  // namespace isomer::compile

@@ -22,6 +22,10 @@ Layout layout_of(const std::vector<int64_t>& dims, std::vector<int> order);
 Layout row_major(const std::vector<int64_t>& dims);
 
 // One layout per value. Constants are row-major, as they come; a kernel that wants one otherwise stores a copy.
-std::vector<Layout> choose_layouts(const StageGraph& graph, const std::vector<Group>& groups);
+// `orders`: by value, those that are wanted where the value is not fixed; empty ones are chosen.
+std::vector<Layout> choose_layouts(const StageGraph& graph, const std::vector<Group>& groups,
+                                   const std::vector<std::vector<int>>& orders = {});
+// The values that must be row-major.
+std::vector<bool> fixed_values(const StageGraph& graph);
 
 }  // namespace isomer::compile

@@ -9,10 +9,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/expected.h"
+#include "base/hash.h"
+#include "cost/labelling.h"
 #include "ir/graph.h"
 #include "loop/target.h"
 
@@ -56,11 +59,20 @@ class Pricer {
   Expected<Price> price(const ir::Graph& graph);
   Expected<Price> estimate(const ir::Graph& graph);  // never measures, by the analytic model alone
 
-  // price() with its parts, in the order of the plan; not remembered.
+  // The best layouts and algorithms, by the times of all kernels that they lead to and of the copies between them.
+  Expected<Labelling> label(const ir::Graph& graph);
+
+  // price() with its parts, in the order of the plan and with the graph's own labels; not remembered.
   Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph);
   double step_seconds() const;  // the fixed cost of a step, a part of the price of every kernel
 
   const PricerOptions& options() const;
+  size_t measured() const;  // kernels timed so far
+  // All kernels of the graph's plan in one number: another compiler gives another one.
+  Expected<Hash128> plan_hash(const ir::Graph& graph);
+  // What the store remembers of long work (store.h).
+  std::optional<std::string> answer(const std::string& question);
+  void set_answer(const std::string& question, const std::string& text);
   // What went wrong with the store, once each: the pricer goes on in memory.
   std::vector<Diagnostic> take_warnings();
 

@@ -23,6 +23,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kApplication = 0x49736f6d;  // "Isom"
 constexpr int64_t kVersion = 1;
 constexpr int64_t kDay = 86400;
+constexpr int64_t kMostAnswers = 1000;
+constexpr size_t kLongestAnswer = size_t{4} << 20;
 
 int64_t integer(const Database::Value& v) {
   const auto* n = std::get_if<int64_t>(&v);
@@ -119,7 +121,9 @@ struct Store::Impl {
   int64_t setting = -1;
   std::unordered_map<std::string, Timing> memory;
   std::unordered_map<std::string, double> facts;
-  std::set<int64_t> touched;  // rows whose last use is to be written down
+  std::unordered_map<std::string, std::string> answers;
+  bool keeps_answers = false;  // the file has a table of them
+  std::set<int64_t> touched;   // rows whose last use is to be written down
   int64_t added = 0;
   std::vector<Diagnostic> warnings;
   std::set<Fault> warned;
@@ -149,6 +153,11 @@ Fault Store::Impl::connect() {
   if (const Fault f = prepare(db, true); f != Fault::None) return f;
   db.run("PRAGMA synchronous = NORMAL");
   file = file_number(path);
+  // A table of its own, which files of this version may lack.
+  keeps_answers = db.run(
+                      "CREATE TABLE IF NOT EXISTS answers (id INTEGER PRIMARY KEY, setting INTEGER, hash TEXT,"
+                      " question BLOB, text BLOB)") == Fault::None &&
+                  db.run("SELECT id, setting, hash, question, text FROM answers LIMIT 1") == Fault::None;
   return find_setting();
 }
 
@@ -311,6 +320,28 @@ void Store::set_fact(const std::string& name, double value) {
                               {impl_->setting, name, value}));
 }
 
+std::optional<std::string> Store::answer(const std::string& question) {
+  const std::lock_guard lock(impl_->mutex);
+  if (const auto it = impl_->answers.find(question); it != impl_->answers.end()) return it->second;
+  if (!impl_->db.is_open() || !impl_->keeps_answers || impl_->setting < 0) return std::nullopt;
+  std::optional<std::string> found;
+  impl_->handle(impl_->db.run("SELECT text FROM answers WHERE hash = ? AND setting = ? AND question = ? ORDER BY id",
+                              {hash_text(question), impl_->setting, question},
+                              [&](const Database::Row& r) { found = text(r[0]); }));
+  return found;
+}
+
+void Store::set_answer(const std::string& question, const std::string& text) {
+  const std::lock_guard lock(impl_->mutex);
+  if (question.size() + text.size() > kLongestAnswer) return;
+  impl_->answers[question] = text;
+  if (!impl_->db.is_open() || !impl_->writable || !impl_->keeps_answers || impl_->setting < 0) return;
+  impl_->handle(impl_->db.run("INSERT INTO answers (setting, hash, question, text) VALUES (?, ?, ?, ?)",
+                              {impl_->setting, hash_text(question), question, text}));
+  impl_->handle(impl_->db.run("DELETE FROM answers WHERE id NOT IN (SELECT id FROM answers ORDER BY id DESC LIMIT ?)",
+                              {kMostAnswers}));
+}
+
 bool Store::in_memory() const {
   const std::lock_guard lock(impl_->mutex);
   return !impl_->db.is_open();
@@ -364,11 +395,13 @@ Expected<int64_t> Store::clear() {
   const auto in_memory = static_cast<int64_t>(impl_->memory.size());
   impl_->memory.clear();
   impl_->facts.clear();
+  impl_->answers.clear();
   impl_->touched.clear();
   if (!impl_->db.is_open()) return in_memory;
   Fault f = impl_->db.run("DELETE FROM kernels");
   const int64_t gone = impl_->db.changes();
   if (f == Fault::None) f = impl_->db.run("DELETE FROM facts");
+  if (f == Fault::None && impl_->keeps_answers) f = impl_->db.run("DELETE FROM answers");
   if (f == Fault::None) f = impl_->db.run("PRAGMA incremental_vacuum");
   if (f != Fault::None) return failure(impl_->path, f, impl_->db.message());
   return gone;

@@ -49,6 +49,9 @@ class Store {
   // Facts about the setting itself, by name.
   std::optional<double> fact(const std::string& name);
   void set_fact(const std::string& name, double value);
+  // What long work of this setting came to, by a question that says all of it. The last thousand are kept.
+  std::optional<std::string> answer(const std::string& question);
+  void set_answer(const std::string& question, const std::string& text);
 
   bool in_memory() const;
   const std::string& path() const;

@@ -7,10 +7,12 @@
 #include <chrono>
 #include <set>
 
+#include "driver/labelled.h"
 #include "driver/model.h"
 #include "driver/piece.h"
 #include "driver/rule_files.h"
 #include "driver/summary.h"
+#include "driver/trace_file.h"
 #include "ops/table.h"
 #include "passes/manager.h"
 #include "rewrite/proof.h"
@@ -31,6 +33,7 @@ constexpr int64_t kOpenBatch = 1, kOpenLength = 64;  // what open sizes are take
 constexpr double kNoise = 1.01;                      // times within this of each other are the same
 constexpr int64_t kMostGrowth = int64_t{1} << 30;    // bytes of weights: what was priced as folded has to be folded
 constexpr double kPromising = 0.03;                  // gain of a region below which its rewrites may be left out
+constexpr int kSearchVersion = 1;  // a search that finds other things on the same prices has another one
 
 // The first dim of an input is a batch, as a rule; others are lengths.
 std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& given) {
@@ -72,11 +75,14 @@ class Optimization {
     ISOMER_CHECK_OK(prepare());
     out_.assumed = open_sizes(original_, options_.assumed);
     ISOMER_TRY(out_.start, passes::run_pipeline(original_, ops::table(), "inference"));
-    ISOMER_CHECK_OK(search());
+    ISOMER_TRY(const std::string question, search_question());
+    if (!recall(question)) ISOMER_CHECK_OK(search());
     ISOMER_CHECK_OK(name_rules());
     ISOMER_CHECK_OK(test_applications());
     if (out_.culprit) return std::move(out_);
     ISOMER_CHECK_OK(choose());
+    if (!out_.culprit) remember(question);
+    out_.kernels_measured = pricer_->measured();
     for (const Diagnostic& d : pricer_->take_warnings()) out_.warnings.push_back(d.message);
     return std::move(out_);
   }
@@ -94,14 +100,55 @@ class Optimization {
     return {};
   }
 
+  bool searches() const { return !options_.replay && options_.search.seconds > 0 && options_.search.steps > 0; }
+
+  // All that decides what a search comes to, the clock apart.
+  Expected<std::string> search_question() {
+    if (!searches()) return std::string();
+    ISOMER_TRY(const ir::Graph sized, with_sizes(out_.start, out_.assumed));
+    const auto plan = pricer_->plan_hash(sized);
+    if (!plan.ok()) return std::string();  // a model that is compiled in part
+    Hasher rules;
+    for (const rewrite::Rule* r : rules_) rules.add(r->name).add(rewrite::rule_hash(*r));
+    const search::Options& o = options_.search;
+    return fmt::format(
+        "optimize {} start {} plan {} rules {} sizes {} strategy {} alpha {} doubt {} width {} steps {} {} "
+        "seconds {} region {} rounds {} measure {} layout {}",
+        kSearchVersion, out_.start.content_hash().hex(), plan->hex(), rules.digest().hex(), out_.assumed,
+        static_cast<int>(o.strategy), o.alpha, o.doubt, o.width, o.steps, o.region_steps, o.seconds, o.region_nodes,
+        o.rounds, options_.measure, options_.layout);
+  }
+
+  // What an equal search came to, timing included: so the same store gives the same result, however fast the machine is
+  // while it searches.
+  bool recall(const std::string& question) {
+    if (question.empty() || options_.fresh) return false;
+    const auto text = pricer_->answer(question);
+    if (!text) return false;
+    const auto trace = parse_trace(*text);
+    if (!trace.ok() || trace->start != out_.start.content_hash().hex()) return false;
+    if (!search::replay(out_.start, ops::table(), rules_, trace->steps).ok()) return false;
+    out_.steps = trace->steps;
+    out_.labels = trace->labels;
+    return out_.remembered = true;
+  }
+  void remember(const std::string& question) {
+    const bool interrupted = options_.search.stop && options_.search.stop->load();
+    if (!question.empty() && !out_.remembered && !interrupted) pricer_->set_answer(question, print(trace_of("", out_)));
+  }
+
   Expected<void> search() {
     if (options_.replay) {
       out_.steps = *options_.replay;
-      return {};
+      out_.labels = options_.replay_labels;
     }
-    if (options_.search.seconds <= 0 || options_.search.steps <= 0) return {};
+    if (!searches()) return {};
     const search::Cost price = [this](const ir::Graph& g) -> Expected<double> {
       ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
+      if (options_.layout) {
+        ISOMER_TRY(const cost::Labelling l, pricer_->label(sized));
+        return l.seconds;
+      }
       ISOMER_TRY(const cost::Price p, pricer_->price(sized));
       return p.seconds;
     };
@@ -172,12 +219,13 @@ class Optimization {
   struct Candidate {
     ir::Graph graph;
     std::vector<search::Step> steps;
+    std::string labels;
     std::unique_ptr<Executor> executor;
     double fastest = 1e30;
   };
 
-  Expected<Candidate> candidate(const std::vector<search::Step>& steps) {
-    Candidate c{out_.start, {}, nullptr};
+  Expected<Candidate> candidate(const std::vector<search::Step>& steps, const std::string& labels) {
+    Candidate c{out_.start, {}, labels, nullptr};
     if (!steps.empty()) {
       const bool some = steps.size() < out_.steps.size();
       ISOMER_TRY(search::Replayed r, search::replay(out_.start, ops::table(), rules_, steps, nullptr, some));
@@ -186,12 +234,29 @@ class Optimization {
       ISOMER_TRY(c.graph, passes::run_pipeline(r.graph, ops::table(), "inference", all));
       c.steps = std::move(r.steps);
     }
+    ISOMER_TRY(c.graph, with_labels(c.graph, labels));
+    ISOMER_CHECK_OK(compile(c));
+    return c;
+  }
+
+  Expected<void> compile(Candidate& c) {
     ISOMER_TRY(const ir::Graph sized, with_sizes(c.graph, out_.assumed));
     ExecutorOptions o;
     o.native.threads = options_.threads;
     ISOMER_TRY(Executor e, Executor::make(sized, o));
     c.executor = std::make_unique<Executor>(std::move(e));
-    return c;
+    return {};
+  }
+
+  // The candidate with its best layouts and algorithms; nothing where those are the compiler's own.
+  Expected<std::optional<Candidate>> labelled(const Candidate& from) {
+    ISOMER_TRY(const ir::Graph sized, with_sizes(from.graph, out_.assumed));
+    const auto best = pricer_->label(sized);
+    if (!best.ok() || best->labels.empty()) return std::optional<Candidate>();
+    Candidate c{from.graph, from.steps, print(best->labels, pricer_->options().target), nullptr};
+    ISOMER_TRY(c.graph, with_labels(c.graph, c.labels));
+    ISOMER_CHECK_OK(compile(c));
+    return std::optional(std::move(c));
   }
 
   // Interleaved runs, so that what else the machine does meets all of them; the fastest run of each counts.
@@ -223,34 +288,71 @@ class Optimization {
     f.measured = c.fastest < 1e30 ? c.fastest : 0;
     const auto sized = with_sizes(c.graph, out_.assumed);
     if (!sized.ok()) return f;
-    if (const auto p = pricer_->estimate(*sized); p.ok()) f.estimated = p->seconds;
-    if (const auto p = pricer_->price(*sized); p.ok()) f.priced = p->seconds;
+    if (const auto parts = pricer_->kernels(*sized); parts.ok())
+      for (const cost::KernelPrice& k : *parts) f.estimated += k.estimate, f.priced += k.seconds;
     return f;
   }
 
-  // The input, all that was found, and what is left of it without the regions that promise little.
+  bool given() const { return options_.replay || out_.remembered; }
+
+  // The input, all that was found, what is left of it without the regions that promise little; with layouts, these with
+  // their labels in front.
   Expected<std::vector<Candidate>> candidates() {
     std::vector<Candidate> all;
-    ISOMER_TRY(Candidate input, candidate({}));
+    ISOMER_TRY(Candidate input, candidate({}, ""));
     all.push_back(std::move(input));
-    if (out_.steps.empty()) return all;
-    ISOMER_TRY(Candidate result, candidate(out_.steps));
-    all.push_back(std::move(result));
-    const std::vector<search::Step> some = promising(kPromising);
-    if (options_.replay || some.empty() || some.size() == out_.steps.size()) return all;
-    ISOMER_TRY(Candidate fewer, candidate(some));
-    all.push_back(std::move(fewer));
+    if (given()) {
+      if (out_.steps.empty() && out_.labels.empty()) return all;
+      ISOMER_TRY(Candidate result, candidate(out_.steps, out_.labels));
+      all.push_back(std::move(result));
+      return all;
+    }
+    const auto add = [&](Candidate c) -> Expected<void> {
+      std::optional<Candidate> better;
+      if (options_.layout) {
+        ISOMER_TRY(better, labelled(c));
+      }
+      if (better) all.push_back(*std::move(better));
+      all.push_back(std::move(c));
+      return {};
+    };
+    if (!out_.steps.empty()) {
+      ISOMER_TRY(Candidate result, candidate(out_.steps, ""));
+      ISOMER_CHECK_OK(add(std::move(result)));
+      const std::vector<search::Step> some = promising(kPromising);
+      if (!some.empty() && some.size() < out_.steps.size()) {
+        ISOMER_TRY(Candidate fewer, candidate(some, ""));
+        ISOMER_CHECK_OK(add(std::move(fewer)));
+      }
+    }
+    if (!options_.layout || !searches()) return all;
+    ISOMER_TRY(std::optional<Candidate> same, labelled(all[0]));
+    if (same) all.push_back(*std::move(same));
     return all;
+  }
+
+  // Random inputs, and those that were given.
+  Expected<std::vector<std::vector<Tensor>>> input_sets(const ir::Graph& sized) {
+    std::vector<std::vector<Tensor>> out;
+    InputOptions random = options_.inputs;
+    random.files.clear();
+    ISOMER_TRY(std::vector<Tensor> first, make_inputs(sized, random));
+    out.push_back(std::move(first));
+    if (options_.inputs.files.empty()) return out;
+    ISOMER_TRY(std::vector<Tensor> own, make_inputs(sized, options_.inputs));
+    out.push_back(std::move(own));
+    return out;
   }
 
   // Runs and times the candidates against the input. Of those that are faster, the first that is as fast as the best within
   // noise is taken: all steps before fewer.
   Expected<void> choose() {
     ISOMER_TRY(const ir::Graph sized, with_sizes(original_, out_.assumed));
-    ISOMER_TRY(const std::vector<Tensor> inputs, make_inputs(sized, options_.inputs));
+    ISOMER_TRY(const auto sets, input_sets(sized));
+    const std::vector<Tensor>& inputs = sets[0];
     ISOMER_TRY(std::vector<Candidate> all, candidates());
     if (all.size() > 1) {
-      ISOMER_CHECK_OK(check(all[1], sized, inputs));
+      ISOMER_CHECK_OK(check(all[1], sized, sets));
       if (out_.culprit) return {};
     }
     ISOMER_CHECK_OK(time(all, inputs, options_.timing_seconds));
@@ -259,8 +361,9 @@ class Optimization {
     size_t taken = 0;
     for (size_t i = all.size(); i-- > 1;)
       if (all[i].fastest < all[0].fastest && all[i].fastest <= kNoise * best) taken = i;
-    if (options_.replay && all.size() > 1) taken = 1;
-    if (taken != 1) ISOMER_CHECK_OK(check(all[taken], sized, inputs));
+    if (given() && all.size() > 1) taken = 1;
+    if (taken != 1) ISOMER_CHECK_OK(check(all[taken], sized, sets));
+    if (out_.culprit) return {};
     out_.changed = taken > 0;
     if (!out_.changed)
       out_.why_not = all.size() == 1
@@ -272,19 +375,28 @@ class Optimization {
     out_.before = figures(all[0]);
     out_.after = figures(all[taken]);
     out_.steps = std::move(all[taken].steps);
+    out_.labels = std::move(all[taken].labels);
+    out_.labelled =
+        static_cast<size_t>(std::max<ptrdiff_t>(0, std::count(out_.labels.begin(), out_.labels.end(), '\n') - 1));
     out_.graph = std::move(all[taken].graph);
     return {};
   }
 
-  Expected<void> check(Candidate& result, const ir::Graph& sized, const std::vector<Tensor>& inputs) {
-    ISOMER_TRY(const std::vector<Tensor> expected, reference_outputs(sized, inputs, options_.threads));
-    ISOMER_TRY(const std::vector<Tensor> outputs, result.executor->run(inputs));
-    out_.errors = output_errors(sized, outputs, expected);
-    if (!(worst(out_.errors) > options_.tolerance)) return {};
-    ISOMER_TRY(const ir::Graph start, with_sizes(out_.start, out_.assumed));
-    ISOMER_TRY(out_.culprit, find_culprit(start, rules_, applications(out_.steps), inputs, expected, options_.tolerance,
-                                          options_.threads));
-    if (!out_.culprit) out_.culprit = Culprit{0, "", {}, worst(out_.errors), false};
+  Expected<void> check(Candidate& result, const ir::Graph& sized, const std::vector<std::vector<Tensor>>& sets) {
+    out_.errors.clear();
+    out_.input_sets = sets.size();
+    for (const std::vector<Tensor>& inputs : sets) {
+      ISOMER_TRY(const std::vector<Tensor> expected, reference_outputs(sized, inputs, options_.threads));
+      ISOMER_TRY(const std::vector<Tensor> outputs, result.executor->run(inputs));
+      const std::vector<OutputError> errors = output_errors(sized, outputs, expected);
+      if (worst(errors) > worst(out_.errors) || out_.errors.empty()) out_.errors = errors;
+      if (!(worst(errors) > options_.tolerance)) continue;
+      ISOMER_TRY(const ir::Graph start, with_sizes(out_.start, out_.assumed));
+      ISOMER_TRY(out_.culprit, find_culprit(start, rules_, applications(out_.steps), inputs, expected,
+                                            options_.tolerance, options_.threads));
+      if (!out_.culprit) out_.culprit = Culprit{0, "", {}, worst(errors), false};
+      return {};
+    }
     return {};
   }
 

@@ -28,10 +28,14 @@ struct OptimizeOptions {
   bool measure = true;                            // kernels are timed; off: the analytic model alone
   std::string store;                              // of kernel times; "": the standard place
   std::map<std::string, int64_t> assumed;         // sizes that stay open in the model, for pricing and checking
-  InputOptions inputs;                            // of the check; random ones with this seed come on top
-  double tolerance = 1e-4;                        // of an output's largest magnitude
-  double timing_seconds = 2;                      // of the comparison of the result with the input
-  const std::vector<search::Step>* replay = nullptr;  // these steps in place of a search
+  bool layout =
+      false;           // rewrites are priced with their best layouts and algorithms, and the result gets them as labels
+  bool fresh = false;  // search also where the store remembers what came of the same search
+  InputOptions inputs;                                // of the check: the files, on top of random ones with this seed
+  double tolerance = 1e-4;                            // of an output's largest magnitude
+  double timing_seconds = 2;                          // of the comparison of the result with the input
+  const std::vector<search::Step>* replay = nullptr;  // these steps in place of a search,
+  std::string replay_labels;                          // and these labels for what they lead to
 };
 
 // What a model is before and after.
@@ -53,11 +57,16 @@ struct Optimized {
   bool changed = false;
   std::string why_not;              // when nothing was changed
   std::vector<search::Step> steps;  // that made the graph
+  std::string labels;               // that the graph has, as text; "" for none
+  size_t labelled = 0;              // values with a label
+  size_t kernels_measured = 0;
+  bool remembered = false;  // by the store: nothing was searched
   search::Statistics statistics;
   std::map<std::string, RuleUse> rules;  // those in `steps`
   Figures before, after;
   std::map<std::string, int64_t> assumed;  // open sizes and what they were taken to be
   size_t tested = 0, untested = 0;         // applications over the field
+  size_t input_sets = 0;                   // on which the result was run
   std::vector<OutputError> errors;
   std::optional<Culprit> culprit;  // the result is wrong and must not be used
   std::vector<std::string> warnings;

@@ -2,8 +2,11 @@
 
 #ifdef ISOMER_HAS_COMPILER
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "codegen/codegen.h"
 #include "compile/host_program.h"
@@ -52,6 +55,13 @@ Expected<void> add_runs(const ir::Graph& graph, const std::vector<Tensor>& input
 
 std::unique_ptr<cost::Store> open_store(const std::string& path) { return cost::Store::open(path, "isomer cost"); }
 
+// Where a store would be when there is none: who only asks must not begin one.
+std::optional<std::string> missing_store(const std::string& path) {
+  const std::string file = path.empty() ? cost::standard_store() : path;
+  std::error_code failed;
+  return file != "-" && !std::filesystem::exists(file, failed) ? std::optional(file) : std::nullopt;
+}
+
 }  // namespace
 
 Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>& inputs,
@@ -82,6 +92,7 @@ Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>&
 }
 
 Expected<ProfileStore> show_store(const std::string& path) {
+  if (const auto none = missing_store(path)) return ProfileStore{*none + " (not there yet)", 0, 0, 0, 0, 0, {}, {}};
   const auto store = open_store(path);
   ISOMER_TRY(const cost::StoreSummary s, store->summary());
   ProfileStore out{s.path, s.entries, s.key_bytes, s.file_bytes, s.oldest, s.newest, {}, {}};
@@ -91,9 +102,14 @@ Expected<ProfileStore> show_store(const std::string& path) {
   return out;
 }
 
-Expected<int64_t> clear_store(const std::string& path) { return open_store(path)->clear(); }
+Expected<int64_t> clear_store(const std::string& path) {
+  if (missing_store(path)) return 0;
+  return open_store(path)->clear();
+}
 
 Expected<ProfileStore> export_store(const std::string& path, const std::string& file) {
+  if (const auto none = missing_store(path))
+    return Diagnostic("E-store", fmt::format("there is no profile store {} to export", isomer::quoted(*none)));
   const auto store = open_store(path);
   ISOMER_CHECK_OK(store->write_to(file));
   return show_store(file);

@@ -20,8 +20,10 @@ Json written(const search::Application& a) {
   return {{"rule", a.rule}, {"nodes", a.nodes}, {"inputs", inputs}, {"names", a.names}, {"made", a.added}};
 }
 
+}  // namespace
+
 // The library throws where a file has another shape than asked for; nothing of that leaves this function.
-Expected<Trace> read(const std::string& text) {
+Expected<Trace> parse_trace(const std::string& text) {
   const Json j = Json::parse(text, nullptr, false);
   if (j.is_discarded() || !j.is_object() || j.value("format", Json()) != kFormat ||
       j.value("version", Json()) != kVersion)
@@ -31,6 +33,7 @@ Expected<Trace> read(const std::string& text) {
     t.model = j.at("model").get<std::string>();
     t.start = j.at("start").get<std::string>();
     t.result = j.at("result").get<std::string>();
+    t.labels = j.value("labels", std::string());
     for (const Json& s : j.at("steps")) {
       search::Step step;
       step.before = s.at("before").get<double>();
@@ -53,13 +56,12 @@ Expected<Trace> read(const std::string& text) {
   return t;
 }
 
-}  // namespace
-
 Trace trace_of(const std::string& model, const Optimized& optimized) {
-  return {model, optimized.start.content_hash().hex(), optimized.graph.content_hash().hex(), optimized.steps};
+  return {model, optimized.start.content_hash().hex(), optimized.graph.content_hash().hex(), optimized.steps,
+          optimized.labels};
 }
 
-Expected<void> save_trace(const Trace& trace, const std::string& path) {
+std::string print(const Trace& trace) {
   Json steps = Json::array();
   for (const search::Step& s : trace.steps) {
     Json applications = Json::array();
@@ -67,10 +69,15 @@ Expected<void> save_trace(const Trace& trace, const std::string& path) {
     steps.push_back(
         {{"before", s.before}, {"after", s.after}, {"repeated", s.repeated}, {"applications", applications}});
   }
-  const Json j = {{"format", kFormat},    {"version", kVersion},    {"model", trace.model},
-                  {"start", trace.start}, {"result", trace.result}, {"steps", steps}};
+  Json j = {{"format", kFormat},    {"version", kVersion},    {"model", trace.model},
+            {"start", trace.start}, {"result", trace.result}, {"steps", steps}};
+  if (!trace.labels.empty()) j["labels"] = trace.labels;
+  return j.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Expected<void> save_trace(const Trace& trace, const std::string& path) {
   std::ofstream out(path, std::ios::binary);
-  out << j.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+  out << print(trace);
   out.close();
   if (!out) return Diagnostic("E-write", fmt::format("trace {} cannot be written", isomer::quoted(path)));
   return {};
@@ -81,7 +88,7 @@ Expected<Trace> load_trace(const std::string& path) {
   std::stringstream text;
   text << in.rdbuf();
   if (!in) return Diagnostic("E-read", fmt::format("trace {} cannot be read", isomer::quoted(path)));
-  auto trace = read(text.str());
+  auto trace = parse_trace(text.str());
   if (!trace.ok())
     return Diagnostic("E-trace", fmt::format("{} is no trace of `isomer optimize --trace`, or one of another version",
                                              isomer::quoted(path)));

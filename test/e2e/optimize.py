@@ -50,6 +50,42 @@ class Optimize(unittest.TestCase):
         self.assertFalse(answer['changed'])
         isomer('compare', 'zoo:tiny', self.path('t.onnx'))
 
+    def test_the_store_remembers_a_search_that_a_clock_ended(self):
+        how = ['--no-measure', '--store', self.path('kernels.db'), '--budget', '1s', '--threads', '1', '--json']
+        first = json.loads(isomer('optimize', MODEL, *how, '-o', self.path('a.onnx')).stdout)
+        again = json.loads(isomer('optimize', MODEL, *how, '-o', self.path('b.onnx')).stdout)
+        self.assertFalse(first['search']['remembered'])
+        self.assertTrue(again['search']['remembered'])
+        self.assertEqual(again['search']['priced'], 0)
+        self.assertEqual(self.bytes('a.onnx'), self.bytes('b.onnx'))
+        fresh = json.loads(isomer('optimize', MODEL, *how, '--fresh', '--steps', '1').stdout)
+        self.assertFalse(fresh['search']['remembered'])
+
+    def test_layouts_are_labels_of_the_model(self):
+        answer = json.loads(isomer('optimize', MODEL, *STEADY, '--layout', '-o', self.path('a.onnx'), '--trace', self.path('a.json'), '--json').stdout)
+        self.assertLess(answer['accuracy'][0]['error_of_largest'], 1e-4)
+        isomer('compare', MODEL, self.path('a.onnx'), '--rtol', '1e-3', '--atol', '1e-4')
+        isomer('optimize', MODEL, '--replay', self.path('a.json'), '--threads', '1', '-o', self.path('b.onnx'))
+        self.assertEqual(self.bytes('a.onnx'), self.bytes('b.onnx'))
+
+    def test_given_inputs_come_on_top_of_random_ones(self):
+        given = json.loads(isomer('show', 'zoo:tiny', '--json').stdout)['inputs'][0]
+        count = 1
+        for size in given['type'].rstrip(']').split('[')[1].split(','):
+            count *= int(size)
+        with open(self.path('x.bin'), 'wb') as f:
+            f.write(bytes(4 * count))
+        how = ['--budget', '0', '--json', '--input', '%s=%s' % (given['name'], self.path('x.bin'))]
+        self.assertEqual(json.loads(isomer('optimize', 'zoo:tiny', *how).stdout)['input_sets'], 2)
+        self.assertEqual(json.loads(isomer('optimize', 'zoo:tiny', '--budget', '0', '--json').stdout)['input_sets'], 1)
+
+    def test_who_only_asks_begins_no_store(self):
+        where = os.path.join(self.folder.name, 'none', 'kernels.db')
+        self.assertIn('not there yet', isomer('cost', 'show', '--store', where).stdout)
+        isomer('cost', 'clear', '--store', where)
+        isomer('cost', 'export', self.path('out.db'), '--store', where, code=2)
+        self.assertFalse(os.path.exists(os.path.dirname(where)))
+
     def test_damaged_store_is_set_aside(self):
         with open(self.path('kernels.db'), 'wb') as f:
             f.write(b'not a store ' * 500)

@@ -110,9 +110,14 @@ nlohmann::ordered_json data(const driver::Optimized& r, const std::string& sourc
   nlohmann::ordered_json j{{"model", source},          {"changed", r.changed},   {"why_not", r.why_not},
                            {"before", data(r.before)}, {"after", data(r.after)}, {"assumed_sizes", r.assumed}};
   const search::Statistics& s = r.statistics;
-  j["search"] = {{"seconds", s.seconds},       {"complete", s.complete},   {"regions", s.regions},
-                 {"repeated", s.repeated},     {"priced", s.priced},       {"expanded", s.expanded},
-                 {"duplicates", s.duplicates}, {"estimated", s.estimated}, {"refused", s.refused}};
+  j["search"] = {{"seconds", s.seconds},       {"complete", s.complete},
+                 {"regions", s.regions},       {"repeated", s.repeated},
+                 {"priced", s.priced},         {"expanded", s.expanded},
+                 {"duplicates", s.duplicates}, {"estimated", s.estimated},
+                 {"refused", s.refused},       {"kernels_measured", r.kernels_measured},
+                 {"remembered", r.remembered}};
+  j["labels"] = r.labelled;
+  j["input_sets"] = r.input_sets;
   j["tested_over_field"] = r.tested;
   j["untested"] = r.untested;
   j["accuracy"] = nlohmann::json::array();
@@ -135,6 +140,7 @@ std::string text(const driver::Optimized& r, const std::string& source) {
     out += fmt::format("open size    {} stays open; it was priced and checked as {} (--dim {}=N fixes it)\n", name,
                        size, name);
   const search::Statistics& s = r.statistics;
+  if (r.remembered) out += "search       remembered by the store; --fresh searches again\n";
   if (s.priced > 0)
     out += fmt::format("search       {:.1f} s, {} graphs priced, {} estimated, {} regions and {} equal ones{}\n",
                        s.seconds, s.priced, s.estimated, s.regions, s.repeated,
@@ -142,11 +148,15 @@ std::string text(const driver::Optimized& r, const std::string& source) {
   out += table(r.before, r.after);
   if (!r.changed) out += fmt::format("unchanged    {}\n", r.why_not);
   out += rewrites(r);
+  if (r.labelled > 0)
+    out += fmt::format("labels       {} values have a layout or an algorithm chosen for them\n", r.labelled);
   if (r.tested + r.untested > 0)
     out +=
         fmt::format("rewrites     {} tested over a prime field, {} have no arithmetic there\n", r.tested, r.untested);
-  out += fmt::format("accuracy     largest error {:.2g} of the largest magnitude, against the original in double\n",
-                     driver::worst(r.errors));
+  out += fmt::format(
+      "accuracy     largest error {:.2g} of the largest magnitude, against the original in double, on {} set{} of "
+      "inputs\n",
+      driver::worst(r.errors), r.input_sets, r.input_sets == 1 ? "" : "s");
   return out;
 }
 
@@ -163,6 +173,7 @@ Expected<Answer> run(const Options& o) {
   if (!o.replay.empty()) {
     ISOMER_TRY(given, driver::load_trace(o.replay));
     options.replay = &given.steps;
+    options.replay_labels = given.labels;
   }
   ISOMER_TRY(const driver::Optimized result, optimize_with_progress(model.graph, options, model.source));
   print_warnings(result.warnings);
@@ -193,7 +204,8 @@ Action declare_optimize(CLI::App& app) {
   declare_optimize_options(app, o->choices);
   app.add_option("--rules", o->rules, "A .rules file or a folder of them in place of the library");
   app.add_option("--input", o->inputs,
-                 "Value of an input for the check: NAME=FILE (.npy, .npz, .pb or raw .bin; repeatable)")
+                 "Value of an input for a second check beside the random one: NAME=FILE (.npy, .npz, .pb or raw .bin; "
+                 "repeatable)")
       ->allow_extra_args(false);
   app.add_option("--seed", o->seed, "Seed of the check's random inputs")->capture_default_str();
   app.add_option("--trace", o->trace, "Write every step as JSON");

@@ -63,6 +63,9 @@ void declare_optimize_options(CLI::App& app, OptimizeChoices& c) {
       ->capture_default_str();
   app.add_option("--threads", c.threads, "Threads of a run (0: one per core)")->check(CLI::Range(0, 256));
   app.add_option("--store", c.store, "File of kernel times (standard: one for all models); - keeps them in memory");
+  app.add_flag("--layout", c.layout,
+               "Choose layouts and algorithms jointly with the rewrites; the model carries them as labels");
+  app.add_flag("--fresh", c.fresh, "Search again where the store remembers what came of the same search");
   app.add_flag("--no-measure", c.no_measure, "Judge kernels that the store does not know by the analytic model");
 }
 
@@ -76,6 +79,8 @@ Expected<driver::OptimizeOptions> optimize_options(const OptimizeChoices& c) {
   out.threads = c.threads;
   out.store = c.store;
   out.measure = !c.no_measure;
+  out.layout = c.layout;
+  out.fresh = c.fresh;
   return out;
 }
 

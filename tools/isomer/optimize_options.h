@@ -14,7 +14,7 @@ struct OptimizeChoices {
   double alpha = 1.05;
   int64_t steps = 4000;
   int threads = 0;
-  bool no_measure = false;
+  bool no_measure = false, layout = false, fresh = false;
 };
 
 void declare_optimize_options(CLI::App& app, OptimizeChoices& choices);

@@ -1,0 +1,197 @@
+#include "compile/label_space.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "compile/lower_group.h"
+#include "compile/storage.h"
+
+namespace isomer::compile {
+namespace {
+
+constexpr int64_t kLeastElements = 1 << 10;  // of a value whose order is worth a thought
+constexpr size_t kMostChoices = 1 << 7;      // of the variables of one factor together
+
+// The dims that have more than one element, in their order: what decides where elements lie.
+std::vector<int> essence(const std::vector<int>& order, const std::vector<int64_t>& dims) {
+  std::vector<int> out;
+  for (const int d : order)
+    if (dims[static_cast<size_t>(d)] > 1) out.push_back(d);
+  return out;
+}
+
+std::vector<int> plain_order(size_t rank) {
+  std::vector<int> order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+// Images by channels: the channels innermost.
+std::vector<int> channels_last(size_t rank) {
+  std::vector<int> order = plain_order(rank);
+  if (rank > 2) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return order;
+}
+
+void add_order(std::vector<std::vector<int>>& orders, std::vector<int> order, const std::vector<int64_t>& dims) {
+  for (const auto& known : orders)
+    if (essence(known, dims) == essence(order, dims)) return;
+  orders.push_back(std::move(order));
+}
+
+}  // namespace
+
+Expected<LabelSpace> LabelSpace::make(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options) {
+  ISOMER_TRY(StageGraph stages, stages_of(graph, table));
+  give_outputs_their_own_stages(stages);
+  LabelSpace space;
+  space.options_ = &options;
+  space.base_ = grouped(std::move(stages), options.fuse);
+  const std::vector<Layout> standard = choose_layouts(space.base_.graph, space.base_.groups);
+  for (size_t v = 0; v < standard.size(); ++v)
+    if (space.base_.graph.values[v].host < 0) space.base_.orders[v] = standard[v].order;
+  space.find_variables();
+  space.find_factors();
+  return space;
+}
+
+int LabelSpace::root(int value) const {
+  while (base_.graph.values[static_cast<size_t>(value)].host >= 0)
+    value = base_.graph.values[static_cast<size_t>(value)].host;
+  return value;
+}
+
+void LabelSpace::find_variables() {
+  const StageGraph& g = base_.graph;
+  const std::vector<bool> fixed = fixed_values(g);
+  const std::vector<std::vector<int>> readers = g.readers();
+  std::vector<int> group_of(g.stages.size(), -1);
+  for (size_t i = 0; i < base_.groups.size(); ++i)
+    for (const int s : base_.groups[i].stages) group_of[static_cast<size_t>(s)] = static_cast<int>(i);
+  const auto group_of_maker = [&](size_t v) {
+    return g.values[v].stage < 0 ? -1 : group_of[static_cast<size_t>(g.values[v].stage)];
+  };
+  variable_of_.assign(g.values.size(), -1);
+  for (size_t v = 0; v < g.values.size(); ++v) {
+    const StageValue& value = g.values[v];
+    if (value.constant || value.host >= 0 || base_.names[v].empty() || value.elements() < kLeastElements ||
+        value.dims.size() < 3)
+      continue;
+    bool outside = false, product = false;  // somebody else reads it, somebody who would read it again and again
+    for (const int r : readers[v]) {
+      const int reader = group_of[static_cast<size_t>(r)];
+      if (reader < 0 && !g.stages[static_cast<size_t>(r)].in_parts) continue;
+      outside = outside || reader != group_of_maker(v);
+      product =
+          product || (reader >= 0 && reader != group_of_maker(v) && g.stages[static_cast<size_t>(r)].is_reduction());
+    }
+    if (!outside) continue;
+    std::vector<Label> labels;
+    if (fixed[v]) {
+      const std::vector<int> last = channels_last(value.dims.size());
+      if (!product || essence(last, value.dims) == essence(plain_order(value.dims.size()), value.dims)) continue;
+      labels = {{{}, false, {}}, {last, true, {}}};
+    } else {
+      std::vector<std::vector<int>> orders = {base_.orders[v]};
+      add_order(orders, channels_last(value.dims.size()), value.dims);
+      add_order(orders, plain_order(value.dims.size()), value.dims);
+      if (orders.size() < 2) continue;
+      for (auto& order : orders) labels.push_back({std::move(order), false, {}});
+    }
+    variable_of_[v] = static_cast<int>(variables_.size());
+    variables_.push_back({base_.names[v], std::move(labels)});
+  }
+}
+
+void LabelSpace::find_factors() {
+  const StageGraph& g = base_.graph;
+  for (const Group& group : base_.groups) {
+    std::set<size_t> touched;
+    const auto touch = [&](int value) {
+      if (const int v = variable_of_[static_cast<size_t>(root(value))]; v >= 0) touched.insert(static_cast<size_t>(v));
+    };
+    for (const int s : group.stages) {
+      touch(g.stages[static_cast<size_t>(s)].value);
+      for (const int v : values_read(g.stages[static_cast<size_t>(s)].body)) touch(v);
+    }
+    Factor f;
+    f.stage = group.stages.back();
+    f.variables.assign(touched.begin(), touched.end());
+    // A sum of very many values: those that come late stay as they are.
+    size_t choices = 1;
+    for (const size_t v : f.variables) {
+      if (choices * variables_[v].labels.size() > kMostChoices) variables_[v].labels.resize(1);
+      choices *= variables_[v].labels.size();
+    }
+    factors_.push_back(std::move(f));
+  }
+  for (size_t v = 0; v < g.values.size(); ++v) {
+    if (variable_of_[v] < 0) continue;
+    const auto variable = static_cast<size_t>(variable_of_[v]);
+    if (variables_[variable].labels.back().copy) factors_.push_back({{variable}, -1, static_cast<int>(v)});
+  }
+}
+
+std::vector<LabelSpace::Work> LabelSpace::work(size_t factor, std::span<const size_t> labels) const {
+  const Factor& f = factors_[factor];
+  Grouped m = base_;
+  Labels wanted;
+  for (size_t i = 0; i < f.variables.size(); ++i) {
+    const Variable& v = variables_[f.variables[i]];
+    if (const Label& l = v.labels[labels[i]]; !l.order.empty()) wanted[v.value] = l;
+  }
+  if (f.copied >= 0 && wanted.empty()) return {};
+  apply_labels(wanted, m);
+  const auto group = std::find_if(m.groups.begin(), m.groups.end(), [&](const Group& g) {
+    if (f.copied < 0) return g.stages.back() == f.stage;
+    return static_cast<size_t>(g.stages.back()) >= base_.graph.stages.size();
+  });
+  if (group == m.groups.end()) return {};
+  const std::vector<Layout> layouts = choose_layouts(m.graph, m.groups, m.orders);
+  const std::vector<std::vector<int>> readers = m.graph.readers();
+  const Scene scene = make_scene(m.graph, layouts, readers, *options_);
+  std::vector<Algorithm> ways = {Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles};
+  if (!group->contraction) ways = {Algorithm::Windows, Algorithm::Rows};
+  std::vector<Work> out;
+  for (size_t i = 0; i <= ways.size(); ++i) {
+    if (i == ways.size() && !out.empty()) break;
+    const bool exactly = i < ways.size();
+    Work w;
+    w.algorithm = exactly ? ways[i] : Algorithm::Standard;
+    KernelCache::Key key = KernelCache::key(scene, *group, w.algorithm);
+    if (exactly) key.bytes += "exactly";
+    w.kernels = cached_kernels(scene, *group, w.algorithm, *options_, key, m.graph, exactly);
+    if (w.kernels->kernels.empty()) continue;
+    const size_t own = key.values.size();
+    for (const Kernel& k : w.kernels->kernels) {
+      std::vector<bool>& weights = w.weights.emplace_back();
+      for (const Argument& a : k.arguments) {
+        const auto at = static_cast<size_t>(a.value);
+        const StageValue& value =
+            at < own ? m.graph.values[static_cast<size_t>(key.values[at])] : w.kernels->added[at - own];
+        weights.push_back(value.constant.has_value());
+      }
+    }
+    out.push_back(std::move(w));
+  }
+  return out;
+}
+
+Labels LabelSpace::labels(std::span<const size_t> choice, std::span<const Algorithm> algorithms) const {
+  Labels out;
+  bool standard = true;
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    standard = standard && choice[v] == 0;
+    if (!variables_[v].labels[choice[v]].order.empty()) out[variables_[v].value] = variables_[v].labels[choice[v]];
+  }
+  if (standard) out.clear();
+  for (size_t f = 0; f < factors_.size(); ++f) {
+    if (algorithms[f] == Algorithm::Standard || factors_[f].stage < 0) continue;
+    const auto value = static_cast<size_t>(base_.graph.stages[static_cast<size_t>(factors_[f].stage)].value);
+    if (!base_.names[value].empty()) out[base_.names[value]].algorithm = algorithms[f];
+  }
+  return out;
+}
+
+}  // namespace isomer::compile

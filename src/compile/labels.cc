@@ -1,0 +1,194 @@
+#include "compile/labels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <set>
+
+#include "te/substitute.h"
+
+namespace isomer::compile {
+namespace {
+
+constexpr std::string_view kHead = "isomer labels 1 ";
+constexpr std::array<std::string_view, 5> kAlgorithms = {"standard", "filtering", "windows", "tiles", "rows"};
+
+std::vector<std::string_view> pieces(std::string_view text, char by) {
+  std::vector<std::string_view> out;
+  while (true) {
+    const size_t end = text.find(by);
+    out.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::optional<std::vector<int>> order_of(std::string_view text) {
+  std::vector<int> order;
+  if (text.empty()) return order;
+  for (const std::string_view piece : pieces(text, ',')) {
+    int dim = 0;
+    const auto [end, failed] = std::from_chars(piece.data(), piece.data() + piece.size(), dim);
+    if (failed != std::errc() || end != piece.data() + piece.size()) return std::nullopt;
+    order.push_back(dim);
+  }
+  return order;
+}
+
+bool is_order(const std::vector<int>& order, size_t rank) {
+  std::vector<bool> seen(rank);
+  for (const int d : order) {
+    if (d < 0 || static_cast<size_t>(d) >= rank || seen[static_cast<size_t>(d)]) return false;
+    seen[static_cast<size_t>(d)] = true;
+  }
+  return order.size() == rank;
+}
+
+te::Expr redirected(const te::Expr& body, int from, int to) {
+  te::Substitution substitution;
+  substitution.reads([&](const te::Node& read, std::vector<te::Expr> indices) {
+    return read.tensor == from ? te::Expr::read(to, read.dtype, std::move(indices)) : te::Expr();
+  });
+  return substitution(body);
+}
+
+bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+
+// A value with the same elements and its stage, which nobody reads yet.
+int add_copy(StageGraph& g, int value) {
+  const StageValue from = g.values[static_cast<size_t>(value)];
+  ModelStage copy;
+  std::vector<te::Expr> at;
+  for (size_t d = 0; d < from.dims.size(); ++d) {
+    copy.axes.push_back({static_cast<int>(d), fmt::format("i{}", d), Dim(from.dims[d])});
+    at.emplace_back(copy.axes.back());
+  }
+  copy.body = te::Expr::read(value, from.dtype, std::move(at));
+  copy.value = static_cast<int>(g.values.size());
+  copy.origin = {from.name};
+  StageValue& to = g.values.emplace_back();
+  to.name = from.name;
+  to.dtype = from.dtype;
+  to.dims = from.dims;
+  to.stage = static_cast<int>(g.stages.size());
+  g.stages.push_back(std::move(copy));
+  return g.stages.back().value;
+}
+
+// Lets the groups read a copy of the value, except the one that computes it.
+void copy_for_readers(Grouped& m, int value, const std::vector<int>& order) {
+  StageGraph& g = m.graph;
+  const int maker = g.values[static_cast<size_t>(value)].stage;
+  std::optional<size_t> first;
+  int copy = -1;
+  for (size_t i = 0; i < m.groups.size(); ++i) {
+    Group& group = m.groups[i];
+    if (contains(group.stages, maker)) continue;
+    for (const int s : group.stages) {
+      ModelStage* stage = &g.stages[static_cast<size_t>(s)];
+      if (!contains(values_read(stage->body), value)) continue;
+      if (!first) {
+        first = i;
+        copy = add_copy(g, value);
+        stage = &g.stages[static_cast<size_t>(s)];
+      }
+      stage->body = redirected(stage->body, value, copy);
+    }
+    if (first && group.contraction)
+      group.contraction = contraction(g.stages[static_cast<size_t>(group.stages[0])], g.values);
+  }
+  if (!first) return;
+  Group made;
+  made.stages = {g.values[static_cast<size_t>(copy)].stage};
+  made.rows.emplace_back();
+  for (const te::Axis& a : g.stages.back().axes)
+    if (a.extent.value() > 1) made.rows[0].push_back(a.id);
+  m.groups.insert(m.groups.begin() + static_cast<ptrdiff_t>(*first), std::move(made));
+  m.algorithms.insert(m.algorithms.begin() + static_cast<ptrdiff_t>(*first), Algorithm::Standard);
+  m.names.push_back("");
+  m.orders.push_back(order);
+}
+
+}  // namespace
+
+std::string print(const Labels& labels, const loop::Target& target) {
+  std::string out = fmt::format("{}{}\n", kHead, target.cpu);
+  for (const auto& [name, l] : labels)
+    out += fmt::format("{}\t{}\t{}\t{}\n", name, l.copy ? "copy" : "order", fmt::join(l.order, ","),
+                       kAlgorithms[static_cast<size_t>(l.algorithm)]);
+  return out;
+}
+
+Labels parse_labels(std::string_view text, const loop::Target& target) {
+  Labels out;
+  const std::vector<std::string_view> lines = pieces(text, '\n');
+  if (lines[0] != fmt::format("{}{}", kHead, target.cpu)) return out;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string_view> fields = pieces(lines[i], '\t');
+    if (fields.size() != 4) continue;
+    const auto order = order_of(fields[2]);
+    const auto* algorithm = std::find(kAlgorithms.begin(), kAlgorithms.end(), fields[3]);
+    if (!order || algorithm == kAlgorithms.end()) continue;
+    out[std::string(fields[0])] = {*order, fields[1] == "copy",
+                                   static_cast<Algorithm>(algorithm - kAlgorithms.begin())};
+  }
+  return out;
+}
+
+Labels labels_of(const ir::Graph& graph, const loop::Target& target) {
+  for (const auto& [key, value] : graph.metadata().properties)
+    if (key == kLabelsProperty) return parse_labels(value, target);
+  return {};
+}
+
+std::vector<std::string> label_names(const StageGraph& graph) {
+  std::vector<std::string> out;
+  std::map<std::string, int> seen;
+  for (const StageValue& v : graph.values) {
+    std::string name = v.constant ? "" : v.name;
+    // What a line of the text cannot hold has no label.
+    if (name.find_first_of("\t\n\r") != std::string::npos) name = "";
+    const int count = name.empty() ? 0 : seen[name]++;
+    out.push_back(count == 0 ? name : fmt::format("{}#{}", name, count));
+  }
+  return out;
+}
+
+Grouped grouped(StageGraph graph, bool fuse) {
+  Grouped out;
+  out.graph = std::move(graph);
+  if (fuse) {
+    merge_products(out.graph);
+    host_parts(out.graph);
+    inline_stages(out.graph);
+  }
+  out.groups = group_stages(out.graph, fuse);
+  out.names = label_names(out.graph);
+  out.orders.resize(out.graph.values.size());
+  out.algorithms.assign(out.groups.size(), Algorithm::Standard);
+  return out;
+}
+
+void apply_labels(const Labels& labels, Grouped& m) {
+  if (labels.empty()) return;
+  const size_t count = m.graph.values.size();
+  for (size_t g = 0; g < m.groups.size(); ++g) {
+    const int value = m.graph.stages[static_cast<size_t>(m.groups[g].stages.back())].value;
+    if (const auto it = labels.find(m.names[static_cast<size_t>(value)]); it != labels.end())
+      m.algorithms[g] = it->second.algorithm;
+  }
+  for (size_t v = 0; v < count; ++v) {
+    const auto it = m.names[v].empty() ? labels.end() : labels.find(m.names[v]);
+    if (it == labels.end() || !is_order(it->second.order, m.graph.values[v].dims.size())) continue;
+    if (it->second.copy)
+      copy_for_readers(m, static_cast<int>(v), it->second.order);
+    else
+      m.orders[v] = it->second.order;
+  }
+}
+
+}  // namespace isomer::compile

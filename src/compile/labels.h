@@ -1,0 +1,53 @@
+// Labels: choices that somebody makes in the compiler's place: how a value lies in memory, and by which algorithm it is
+// computed. They travel with a graph as a property of its metadata, so that whoever compiles the model has them, and other
+// readers of the file pass them by.
+// Invariant: labels change how fast a model runs (and how sums are rounded), never what it computes. One that fits nothing, of
+// another model, other sizes or another CPU, is as good as none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compile/group.h"
+#include "ir/graph.h"
+#include "loop/target.h"
+
+namespace isomer::compile {
+
+// The schemes of kernel.h, in the order in which the compiler tries them.
+enum class Algorithm : uint8_t { Standard, Filtering, Windows, Tiles, Rows };
+
+struct Label {
+  std::vector<int> order;  // of the dims, outermost first; empty: as the compiler chooses
+  bool copy = false;       // the order of a copy that is made for the readers, where the value itself must be row-major
+  Algorithm algorithm = Algorithm::Standard;  // of the group that ends with this value
+  bool operator==(const Label&) const = default;
+};
+using Labels = std::map<std::string, Label>;  // by value, see label_names
+
+inline constexpr const char* kLabelsProperty = "isomer.labels";
+
+std::string print(const Labels& labels, const loop::Target& target);
+// Lines that are not understood are left out; nothing of another CPU is taken.
+Labels parse_labels(std::string_view text, const loop::Target& target);
+Labels labels_of(const ir::Graph& graph, const loop::Target& target);
+
+// A name for each value, no two the same; the same for equal graphs with equal names.
+std::vector<std::string> label_names(const StageGraph& graph);
+
+// A model as groups of stages, ready for layouts and loops.
+struct Grouped {
+  StageGraph graph;
+  std::vector<Group> groups;
+  std::vector<std::string> names;        // label_names
+  std::vector<std::vector<int>> orders;  // wanted, by value; empty: none
+  std::vector<Algorithm> algorithms;     // by group
+};
+Grouped grouped(StageGraph graph, bool fuse);
+// The copies are groups of their own, each before the first that reads it.
+void apply_labels(const Labels& labels, Grouped& model);
+
+}  // namespace isomer::compile

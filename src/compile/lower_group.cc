@@ -1,0 +1,137 @@
+#include "compile/lower_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "loop/signature.h"
+
+namespace isomer::compile {
+namespace {
+
+// Zeros that take no memory until somebody looks at them, and nobody does.
+Tensor untouched(int64_t elements) {
+  const std::shared_ptr<void> bytes(std::calloc(static_cast<size_t>(elements) + 1, sizeof(float)), std::free);
+  ISOMER_ASSERT(bytes, "no memory");
+  return Tensor(DType::F32, {elements}, static_cast<const std::byte*>(bytes.get()), bytes);
+}
+
+std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& group, const LowerOptions& options) {
+  const bool product = options.contract && group.contraction;
+  std::vector<Kernel> out;
+  const auto take = [&](std::optional<Kernel> k) {
+    if (k) out.push_back(*std::move(k));
+  };
+  switch (algorithm) {
+    case Algorithm::Standard: break;
+    case Algorithm::Filtering:
+      if (product && options.winograd) take(winograd_kernel(scene, group, "kernel"));
+      break;
+    case Algorithm::Windows:
+      if (options.contract) take(window_kernel(scene, group, "kernel"));
+      if (options.contract && out.empty()) take(plane_kernel(scene, group, "kernel"));
+      break;
+    case Algorithm::Tiles:
+      if (product)
+        if (auto kernels = contraction_kernels(scene, group, "kernel")) out = *std::move(kernels);
+      break;
+    case Algorithm::Rows: out.push_back(rows_kernel(scene, group, "kernel"));
+  }
+  return out;
+}
+
+}  // namespace
+
+// An output must have memory of its own: where it is an input, a constant, a second name of another output or a view of
+// one of those, it becomes a copy.
+void give_outputs_their_own_stages(StageGraph& g) {
+  std::vector<int> taken;
+  for (int& out : g.outputs) {
+    int root = out;
+    while (g.values[static_cast<size_t>(root)].stage >= 0) {
+      const ModelStage& s = g.stages[static_cast<size_t>(g.values[static_cast<size_t>(root)].stage)];
+      if (s.view_of < 0) break;
+      root = s.view_of;
+    }
+    const bool own =
+        g.values[static_cast<size_t>(root)].stage >= 0 && std::find(taken.begin(), taken.end(), root) == taken.end();
+    taken.push_back(root);
+    if (own) continue;
+    const StageValue from = g.values[static_cast<size_t>(out)];
+    ModelStage copy;
+    std::vector<te::Expr> at;
+    for (size_t d = 0; d < from.dims.size(); ++d) {
+      copy.axes.push_back({static_cast<int>(d), fmt::format("i{}", d), Dim(from.dims[d])});
+      at.emplace_back(copy.axes.back());
+    }
+    copy.body = te::Expr::read(out, from.dtype, std::move(at));
+    copy.value = static_cast<int>(g.values.size());
+    copy.origin = {from.name};
+    StageValue& own_value = g.values.emplace_back();
+    own_value.name = from.name;
+    own_value.dtype = from.dtype;
+    own_value.dims = from.dims;
+    own_value.stage = static_cast<int>(g.stages.size());
+    g.stages.push_back(std::move(copy));
+    out = g.stages.back().value;
+  }
+}
+
+Scene make_scene(StageGraph& graph, const std::vector<Layout>& layouts, const std::vector<std::vector<int>>& readers,
+                 const LowerOptions& options) {
+  const bool filled = options.weights;
+  return {&graph,
+          &layouts,
+          &readers,
+          options.target,
+          [&graph](DType t, int64_t elements) {
+            StageValue& v = graph.values.emplace_back();
+            v.name = "temporary";
+            v.dtype = t;
+            v.dims = {elements};
+            return static_cast<int>(graph.values.size()) - 1;
+          },
+          [&graph, filled](int64_t elements, const std::function<void(float*)>& fill) {
+            Tensor t = filled ? Tensor(DType::F32, {elements}) : untouched(elements);
+            if (filled) fill(t.mutable_as<float>());
+            StageValue& v = graph.values.emplace_back();
+            v.name = "constant";
+            v.dims = t.dims();
+            v.constant = std::move(t);
+            return static_cast<int>(graph.values.size()) - 1;
+          }};
+}
+
+std::vector<Kernel> kernels_of(const Scene& scene, const Group& group, Algorithm algorithm, const LowerOptions& options,
+                               bool exactly) {
+  std::vector<Kernel> out = by(algorithm, scene, group, options);
+  if (exactly && algorithm != Algorithm::Standard) return out;
+  for (const Algorithm a : {Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles, Algorithm::Rows}) {
+    if (!out.empty()) break;
+    out = by(a, scene, group, options);
+  }
+  return out;
+}
+
+std::shared_ptr<const KernelCache::Entry> cached_kernels(const Scene& scene, const Group& group, Algorithm algorithm,
+                                                         const LowerOptions& options, const KernelCache::Key& key,
+                                                         StageGraph& graph, bool exactly) {
+  if (auto known = options.cache ? options.cache->find(key) : nullptr) return known;
+  const auto first = static_cast<int>(graph.values.size()), own = static_cast<int>(key.values.size());
+  auto entry = std::make_shared<KernelCache::Entry>();
+  entry->kernels = kernels_of(scene, group, algorithm, options, exactly);
+  for (Kernel& k : entry->kernels) {
+    entry->signatures.push_back(loop::signature(k.function));
+    for (Argument& a : k.arguments) {
+      const auto at = std::find(key.values.begin(), key.values.end(), a.value);
+      a.value = a.value >= first ? a.value - first + own : static_cast<int>(at - key.values.begin());
+    }
+  }
+  entry->added.assign(graph.values.begin() + first, graph.values.end());
+  graph.values.resize(static_cast<size_t>(first));
+  if (options.cache) options.cache->add(key, entry);
+  return entry;
+}
+
+}  // namespace isomer::compile

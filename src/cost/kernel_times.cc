@@ -1,0 +1,150 @@
+#include "cost/kernel_times.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <bit>
+#include <map>
+
+#include "cost/roofline.h"
+#include "cost/work.h"
+
+namespace isomer::cost {
+namespace {
+
+// Processes that share a store take turns in measuring, so that they do not time each other.
+class Turn {
+ public:
+  explicit Turn(const Store& store) {
+    if (store.in_memory()) return;
+    file_ = open((store.path() + ".turn").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file_ >= 0) flock(file_, LOCK_EX);
+  }
+  ~Turn() {
+    if (file_ >= 0) close(file_);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  int file_ = -1;
+};
+
+}  // namespace
+
+Item item_of(const loop::Function& function, const std::string& signature, std::vector<Role> roles, double flops,
+             double bytes) {
+  Item item{{&function, std::move(roles), flops, bytes}, function.tasks(), {}};
+  for (const Role r : item.subject.roles) item.key += r == Role::Weight ? 'w' : 'v';
+  for (const double v : {flops, bytes}) {
+    const auto bits = std::bit_cast<uint64_t>(v);
+    for (int i = 0; i < 8; ++i) item.key += static_cast<char>(bits >> (8 * i));
+  }
+  item.key += signature;
+  return item;
+}
+
+KernelTimes::KernelTimes(Options options)
+    : options_(std::move(options)),
+      store_(Store::open(options_.store, setting_text(options_.target, options_.threads))) {
+  find_machine();
+}
+
+// The peaks that the analytic model uses, as the store has them: the same for every process.
+void KernelTimes::find_machine() {
+  machine_ = nominal_machine(options_.target);
+  const std::pair<const char*, double*> facts[] = {
+      {"flops", &machine_.flops},
+      {"instructions", &machine_.instructions},
+      {"l2_bandwidth", &machine_.l2_bandwidth},
+      {"far_bandwidth", &machine_.far_bandwidth},
+      {"step_seconds", &machine_.step_seconds},
+      {"region_seconds", &machine_.region_seconds},
+  };
+  bool all = true;
+  Machine stored = machine_;
+  for (const auto& [name, value] : facts) {
+    const auto v = store_->fact(name);
+    all &= v && *v >= 0;
+    if (v) *value = *v;
+  }
+  if (all) return;
+  machine_ = stored;
+  if (!options_.measure) return;
+  machine_ = measure_machine(options_.target, options_.threads);
+  for (const auto& [name, value] : facts) store_->set_fact(name, *value);
+}
+
+// What is known of a kernel; `look_up`: also in the store.
+KernelTimes::Known KernelTimes::known(const Item& item, bool look_up) {
+  constexpr size_t kMostKernels = 1 << 16;
+  const std::string& key = item.key;
+  Known k;
+  bool fresh = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = kernels_.find(key); it != kernels_.end()) {
+      k = it->second;
+      fresh = false;
+    }
+  }
+  if (fresh) {
+    const Load load{work_of(*item.subject.function, options_.target), item.tasks, options_.threads};
+    k.estimate = estimated_seconds(load, machine_, options_.target);
+  }
+  if (look_up && k.seconds == 0 && !k.failed)
+    if (const auto timing = store_->find(key)) {
+      k.seconds = timing->seconds;
+      fresh = true;
+    }
+  if (!fresh) return k;
+  const std::lock_guard lock(mutex_);
+  if (kernels_.size() >= kMostKernels) kernels_.clear();
+  kernels_[key] = k;
+  return k;
+}
+
+// Times the kernels that nobody knows; how many.
+size_t KernelTimes::measure(const std::vector<Item>& items) {
+  if (!options_.measure) return 0;
+  const std::lock_guard turn_of_thread(measuring_);
+  std::vector<const Item*> open;
+  std::map<std::string_view, size_t> seen;
+  const auto collect = [&] {
+    open.clear();
+    seen.clear();
+    for (const Item& item : items) {
+      const Known k = known(item, true);
+      if (k.seconds == 0 && !k.failed && seen.emplace(item.key, 0).second) open.push_back(&item);
+    }
+  };
+  collect();
+  if (open.empty()) return 0;
+  const Turn turn_of_process(*store_);
+  collect();  // another process may have measured them while we waited
+  if (open.empty()) return 0;
+  MeasureOptions how;
+  how.target = options_.target;
+  how.threads = options_.threads;
+  how.traffic = static_cast<uint64_t>(options_.target.l2_bytes) / 2;
+  std::vector<Subject> subjects;
+  for (const Item* item : open) subjects.push_back(item->subject);
+  const std::vector<Expected<Timing>> times = cost::measure(subjects, how);
+  size_t measured = 0;
+  for (size_t n = 0; n < open.size(); ++n) {
+    Known k = known(*open[n], false);
+    k.failed = !times[n].ok() || times[n]->seconds <= 0;
+    if (!k.failed) {
+      k.seconds = times[n]->seconds;
+      store_->add(open[n]->key, *times[n]);
+      ++measured;
+    }
+    const std::lock_guard lock(mutex_);
+    kernels_[open[n]->key] = k;
+  }
+  measured_ += measured;
+  return measured;
+}
+
+}  // namespace isomer::cost

@@ -1,0 +1,65 @@
+// KernelTimes: what is known of the times of kernels: timed in this process, kept in the store by an earlier one, or by the
+// analytic model. Any number of threads may ask at the same time; one of them measures at a time, in one process at a time.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cost/machine.h"
+#include "cost/measure.h"
+#include "cost/store.h"
+
+namespace isomer::cost {
+
+// A kernel in a plan: all that its time depends on. The key says it too: loops and sizes, which arguments are weights, and
+// the numbers by which the runtime decides about threads.
+struct Item {
+  Subject subject;
+  int64_t tasks = 1;
+  std::string key;
+};
+Item item_of(const loop::Function& function, const std::string& signature, std::vector<Role> roles, double flops,
+             double bytes);
+
+class KernelTimes {
+ public:
+  struct Options {
+    loop::Target target;
+    int threads = 1;
+    bool measure = true;  // off: what the store does not know is estimated
+    std::string store;
+  };
+  explicit KernelTimes(Options options);
+
+  struct Known {
+    double estimate = 0;  // by the analytic model
+    double seconds = 0;   // when measured
+    bool failed = false;  // cannot be measured
+    double best() const { return seconds > 0 ? seconds : estimate; }
+  };
+  // `look_up`: also in the store.
+  Known known(const Item& item, bool look_up);
+  // Times those that nobody knows, when measuring is on; how many.
+  size_t measure(const std::vector<Item>& items);
+
+  const Machine& machine() const { return machine_; }
+  Store& store() { return *store_; }
+  size_t measured() const { return measured_; }
+
+ private:
+  void find_machine();
+
+  const Options options_;
+  Machine machine_;
+  std::unique_ptr<Store> store_;
+  std::mutex measuring_;  // taken before `mutex_`
+  std::mutex mutex_;      // of what follows
+  std::unordered_map<std::string, Known> kernels_;
+  std::atomic<size_t> measured_ = 0;
+};
+
+}  // namespace isomer::cost

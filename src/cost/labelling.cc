@@ -1,0 +1,157 @@
+#include "cost/labelling.h"
+
+#include <algorithm>
+
+#include "cost/label_solver.h"
+
+namespace isomer::cost {
+namespace {
+
+// A label other than the compiler's own must promise this much: the least of many timings is the luckiest.
+constexpr double kLuck = 1.02;
+// Kernels whose estimate is so many times that of the compiler's own choice are not timed.
+constexpr double kHopeless = 1.6;
+constexpr size_t kMostTimed = 1500;  // kernels for one graph
+
+// One factor under one choice of labels.
+struct Way {
+  compile::Algorithm algorithm = compile::Algorithm::Standard;
+  std::vector<Item> items;
+  std::shared_ptr<const compile::KernelCache::Entry> kernels;  // keeps the items' functions
+  double estimate = 0, seconds = 0;
+  bool timed = true;
+};
+
+// The tables of a graph's label space, filled with times.
+class Labeller {
+ public:
+  Labeller(KernelTimes& times, const compile::LabelSpace& space) : times_(times), space_(space) {}
+
+  Labelling run() {
+    for (size_t f = 0; f < space_.factors().size(); ++f) collect(f);
+    out_.variables = space_.variables().size();
+    out_.factors = space_.factors().size();
+    time_promising();
+    std::vector<size_t> sizes;
+    for (const auto& v : space_.variables()) sizes.push_back(v.labels.size());
+    std::vector<CostTable> tables;
+    for (size_t f = 0; f < ways_.size(); ++f) {
+      CostTable t{space_.factors()[f].variables, {}};
+      for (size_t c = 0; c < ways_[f].size(); ++c) {
+        const auto [best, cost] = best_way(f, c);
+        t.costs.push_back(c == 0 ? cost : kLuck * cost);
+      }
+      if (!ways_[f].empty() && !ways_[f][0].empty()) out_.standard += ways_[f][0][0].seconds;
+      tables.push_back(std::move(t));
+    }
+    auto solved = solve(sizes, tables);
+    if (!solved) {
+      out_.exact = false;
+      solved = Assignment{std::vector<size_t>(sizes.size()), 0};
+    }
+    take(*solved);
+    return std::move(out_);
+  }
+
+ private:
+  void collect(size_t f) {
+    const auto& variables = space_.factors()[f].variables;
+    size_t count = 1;
+    for (const size_t v : variables) count *= space_.variables()[v].labels.size();
+    for (size_t c = 0; c < count; ++c) {
+      std::vector<Way>& ways = ways_.size() > f ? ways_[f].emplace_back() : ways_.emplace_back().emplace_back();
+      for (const compile::LabelSpace::Work& work : space_.work(f, decoded(variables, c))) {
+        Way w{work.algorithm, {}, work.kernels};
+        for (size_t k = 0; k < work.kernels->kernels.size(); ++k) {
+          const compile::Kernel& kernel = work.kernels->kernels[k];
+          std::vector<Role> roles;
+          for (const bool weight : work.weights[k]) roles.push_back(weight ? Role::Weight : Role::Value);
+          w.items.push_back(
+              item_of(kernel.function, work.kernels->signatures[k], std::move(roles), kernel.flops, kernel.bytes));
+          w.estimate += times_.known(w.items.back(), true).estimate;
+        }
+        ways.push_back(std::move(w));
+      }
+    }
+  }
+
+  std::vector<size_t> decoded(const std::vector<size_t>& variables, size_t code) const {
+    std::vector<size_t> out(variables.size());
+    for (size_t i = variables.size(); i-- > 0;) {
+      const size_t n = space_.variables()[variables[i]].labels.size();
+      out[i] = code % n;
+      code /= n;
+    }
+    return out;
+  }
+
+  // The compiler's own choices first, then what is estimated to be best.
+  void time_promising() {
+    std::vector<std::pair<double, Way*>> wanted;
+    for (auto& factor : ways_) {
+      const double own = !factor.empty() && !factor[0].empty() ? factor[0][0].estimate : 0;
+      for (auto& choice : factor)
+        for (Way& w : choice) {
+          const double ratio = own > 0 ? w.estimate / own : 0;
+          w.timed = &w == &factor[0][0] || ratio <= kHopeless;
+          if (w.timed) wanted.emplace_back(&w == &factor[0][0] ? 0 : ratio, &w);
+        }
+    }
+    std::stable_sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Item> items;
+    for (const auto& [ratio, w] : wanted) {
+      if (items.size() > kMostTimed) {
+        w->timed = false;
+        out_.exact = false;
+        continue;
+      }
+      items.insert(items.end(), w->items.begin(), w->items.end());
+    }
+    out_.measured = times_.measure(items);
+    for (auto& factor : ways_) {
+      double scale = 1;
+      for (auto& choice : factor)
+        for (Way& w : choice) {
+          for (const Item& i : w.items)
+            w.seconds += w.timed ? times_.known(i, true).best() : times_.known(i, false).estimate;
+          // What was not timed is as much off as the compiler's own choice.
+          if (&w == &factor[0][0] && w.estimate > 0) scale = std::max(1.0, w.seconds / w.estimate);
+          if (!w.timed) w.seconds *= scale;
+        }
+    }
+  }
+
+  // The cheapest way under a choice; none costs nothing.
+  std::pair<size_t, double> best_way(size_t f, size_t c) const {
+    const std::vector<Way>& ways = ways_[f][c];
+    if (ways.empty()) return {0, 0.0};
+    size_t best = 0;
+    for (size_t i = 1; i < ways.size(); ++i)
+      if (ways[i].seconds * kLuck < ways[best].seconds) best = i;
+    return {best, ways[best].seconds};
+  }
+
+  void take(const Assignment& a) {
+    std::vector<compile::Algorithm> algorithms(ways_.size());
+    for (size_t f = 0; f < ways_.size(); ++f) {
+      size_t code = 0;
+      for (const size_t v : space_.factors()[f].variables)
+        code = code * space_.variables()[v].labels.size() + a.choice[v];
+      const auto [best, cost] = best_way(f, code);
+      out_.seconds += cost;
+      if (best > 0) algorithms[f] = ways_[f][code][best].algorithm;
+    }
+    out_.labels = space_.labels(a.choice, algorithms);
+  }
+
+  KernelTimes& times_;
+  const compile::LabelSpace& space_;
+  std::vector<std::vector<std::vector<Way>>> ways_;  // by factor and choice
+  Labelling out_;
+};
+
+}  // namespace
+
+Labelling best_labels(KernelTimes& times, const compile::LabelSpace& space) { return Labeller(times, space).run(); }
+
+}  // namespace isomer::cost
