@@ -18,7 +18,8 @@ struct Group {
   std::optional<Contraction> contraction;  // of the first stage; then a second stage is its epilogue
 };
 
-// Concatenations without a copy: what computes a part stores it where the whole wants it. Sets hosts of values and
+// Concatenations without a copy: what computes a part stores it where the whole wants it, after what is computed of every
+// element of the whole. Sets hosts of values and
 // marks the stages that have nothing left to do.
 void host_parts(StageGraph& graph);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compile/group.h"
+#include "te/simplify.h"
 #include "te/substitute.h"
 
 namespace isomer::compile {
@@ -133,8 +134,100 @@ class Hosting {
   std::vector<bool> pinned_;
 };
 
+// What is computed of every element of a whole that nobody else reads is computed of its parts, where it costs no pass of
+// its own: relu of a concatenation.
+class Sinking {
+ public:
+  explicit Sinking(StageGraph& g) : g_(g), readers_(g.readers()) {}
+
+  void run() {
+    for (size_t s = 0; s < g_.stages.size(); ++s)
+      if (const auto j = whole_of(static_cast<int>(s))) sink(g_.stages[s], *j);
+    if (changed_) g_.prune();
+  }
+
+ private:
+  bool only_reader(int value, int stage) const {
+    const bool output = std::find(g_.outputs.begin(), g_.outputs.end(), value) != g_.outputs.end();
+    return !output && readers_[static_cast<size_t>(value)] == std::vector<int>{stage};
+  }
+
+  // The value that stage `s` reads element by element and nothing else but constants, -1 when it is not so.
+  int source(const ModelStage& s) const {
+    int found = -1;
+    for (const int v : values_read(s.body))
+      if (!g_.values[static_cast<size_t>(v)].constant) {
+        if (found >= 0) return -1;
+        found = v;
+      }
+    if (found < 0) return -1;
+    const std::vector<Expr> reads = reads_of(s.body, found);
+    if (reads.size() != 1 || reads[0]->args.size() != s.axes.size()) return -1;
+    for (size_t d = 0; d < s.axes.size(); ++d) {
+      const Expr& i = reads[0]->args[d];
+      const bool only = s.axes[d].extent.value() == 1 && i->kind == Kind::Int && i->integer == 0;
+      if (!only && plain_var(i) != s.axes[d].id) return -1;
+    }
+    return found;
+  }
+
+  std::optional<Joined> whole_of(int index) const {
+    const ModelStage& s = g_.stages[static_cast<size_t>(index)];
+    if (s.is_reduction() || !s.runs() || g_.values[static_cast<size_t>(s.value)].dtype != DType::F32)
+      return std::nullopt;
+    if (std::find(g_.outputs.begin(), g_.outputs.end(), s.value) != g_.outputs.end()) return std::nullopt;
+    const int whole = source(s);
+    if (whole < 0 || !only_reader(whole, index)) return std::nullopt;
+    const StageValue& v = g_.values[static_cast<size_t>(whole)];
+    const bool same = v.dtype == DType::F32 && v.dims == g_.values[static_cast<size_t>(s.value)].dims && v.stage >= 0;
+    if (!same || !g_.stages[static_cast<size_t>(v.stage)].runs()) return std::nullopt;
+    auto j = joined(g_, g_.stages[static_cast<size_t>(v.stage)]);
+    if (!j) return std::nullopt;
+    for (const Part& p : j->parts) {
+      const int maker = g_.values[static_cast<size_t>(p.value)].stage;
+      if (maker < 0 || !only_reader(p.value, v.stage)) return std::nullopt;
+      const ModelStage& m = g_.stages[static_cast<size_t>(maker)];
+      // A move has no pass that this could become a part of.
+      if (m.is_reduction() || !m.runs() || is_move(m.body)) return std::nullopt;
+    }
+    return j;
+  }
+
+  void sink(ModelStage& s, const Joined& j) {
+    const int whole = source(s);
+    for (const Part& p : j.parts) {
+      ModelStage& m = g_.stages[static_cast<size_t>(g_.values[static_cast<size_t>(p.value)].stage)];
+      te::Substitution names;
+      for (size_t d = 0; d < s.axes.size(); ++d)
+        names.var(s.axes[d].id, Expr(m.axes[d]) + Expr(d == j.dim ? p.start : int64_t{0}));
+      names.reads([&](const te::Node& n, const std::vector<Expr>&) { return n.tensor == whole ? m.body : Expr(); });
+      m.body = te::simplify(names(s.body), m.axes);
+      m.origin.insert(m.origin.end(), s.origin.begin(), s.origin.end());
+    }
+    for (const int reader : readers_[static_cast<size_t>(s.value)]) {
+      ModelStage& r = g_.stages[static_cast<size_t>(reader)];
+      te::Substitution names;
+      names.reads([&](const te::Node& n, std::vector<Expr> at) {
+        return n.tensor == s.value ? Expr::read(whole, n.dtype, std::move(at)) : Expr();
+      });
+      r.body = names(r.body);
+      if (r.view_of == s.value) r.view_of = whole;
+    }
+    s.body = Expr::real(DType::F32, 0);  // nobody needs it: it must not count as a reader
+    readers_ = g_.readers();
+    changed_ = true;
+  }
+
+  StageGraph& g_;
+  std::vector<std::vector<int>> readers_;
+  bool changed_ = false;
+};
+
 }  // namespace
 
-void host_parts(StageGraph& graph) { Hosting(graph).run(); }
+void host_parts(StageGraph& graph) {
+  Sinking(graph).run();
+  Hosting(graph).run();
+}
 
 }  // namespace isomer::compile

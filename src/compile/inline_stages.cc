@@ -63,6 +63,22 @@ class Inliner {
     return false;
   }
 
+  // A window slides over what one operation makes of one value (relu before a depthwise convolution): what is loaded once is
+  // used by several taps, and so is what is made of it.
+  static bool slides(const ModelStage& p, const ModelStage& c) {
+    if (!c.is_reduction() || price(p.body) > 1 || values_read(p.body).size() != 1) return false;
+    const std::vector<Expr> reads = reads_of(c.body, p.value);
+    if (reads.size() != 1) return false;
+    const auto among = [](const std::vector<te::Axis>& axes, int id) {
+      return std::any_of(axes.begin(), axes.end(), [&](const te::Axis& a) { return a.id == id; });
+    };
+    return std::any_of(reads[0]->args.begin(), reads[0]->args.end(), [&](const Expr& index) {
+      bool moved = false, reduced = false;
+      for (const int id : te::free_vars(index)) (among(c.body->axes, id) ? reduced : moved) = true;
+      return moved && reduced;
+    });
+  }
+
   bool worth(const ModelStage& p, const ModelStage& c, size_t readers) const {
     const int64_t made = std::max<int64_t>(1, g_.values[static_cast<size_t>(p.value)].elements());
     const auto reads = static_cast<int64_t>(reads_of(c.body, p.value).size());
@@ -70,6 +86,7 @@ class Inliner {
     if (is_contracted(c.value)) return is_move(p.body);
     if (follows_contraction(p)) return !c.is_reduction() && again <= 1 && readers == 1;
     if (is_move(p.body) && values_read(p.body).size() == 1) return readers <= 4;
+    if (slides(p, c)) return readers <= 4;
     if (readers > 1) return price(p.body) <= kCheap && readers <= 2 && again <= 1 && !c.is_reduction();
     return again <= 1 || (again <= 4 && price(p.body) <= kCheap);
   }

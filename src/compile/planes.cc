@@ -51,6 +51,7 @@ struct PlaneShape {
   int64_t shared = 1;
   std::vector<te::Axis> deep;  // reduced axes that choose a plane
   const te::Node* read = nullptr;
+  Expr copied, tap;    // what is made of it alone, and what that is multiplied by: empty for nothing
   double outside = 0;  // what a place outside of the plane counts as
 
   int64_t planes() const {
@@ -97,22 +98,36 @@ bool only_inside(const loop::Affine& guard, const Along& a) {
   return false;
 }
 
-// Sums and maxima of what is read, and sums of its products with constants: what stands outside does not count.
+// The only read in `e` of what is no constant, where nothing else depends on the place. Null when it is not so.
+const te::Node* only_read(const Scene& scene, const Expr& e) {
+  const te::Node* found = nullptr;
+  bool fine = true;
+  te::for_each_node(e, [&](const Expr& n) {
+    fine = fine && n->kind != Kind::Cast;
+    if (n->kind != Kind::Read) return;
+    fine = fine && !found && !scene.value(n->tensor).constant && scene.value(n->tensor).dtype == DType::F32;
+    found = n.operator->();
+  });
+  return fine ? found : nullptr;
+}
+
+// Sums and maxima of what is made of one read, and sums of its products with constants: what stands outside does not count.
 bool reads_one_value(const Scene& scene, const ModelStage& stage, PlaneShape& s) {
   const Expr& body = stage.body->args[0];
-  const auto changing = [&](const Expr& e) { return e->kind == Kind::Read && !scene.value(e->tensor).constant; };
-  const auto fixed = [&](const Expr& e) {
-    return e->kind == Kind::Read && scene.value(e->tensor).constant && e->dtype == DType::F32;
-  };
   s.outside = te::real_identity(stage.body->combiner);
-  if (changing(body)) {
-    s.read = body.operator->();
-  } else if (body->kind == Kind::Binary && body->binary == te::BinaryOp::Mul &&
-             stage.body->combiner == te::Combiner::Sum) {
-    for (const size_t i : {0, 1})
-      if (changing(body->args[i]) && fixed(body->args[1 - i])) s.read = body->args[i].operator->();
+  s.copied = body;
+  s.read = only_read(scene, body);
+  if (!s.read && body->kind == Kind::Binary && body->binary == te::BinaryOp::Mul &&
+      stage.body->combiner == te::Combiner::Sum) {
+    for (const size_t i : {0, 1}) {
+      const Expr& tap = body->args[1 - i];
+      if (s.read || tap->kind != Kind::Read || !scene.value(tap->tensor).constant || tap->dtype != DType::F32) continue;
+      s.copied = body->args[i];
+      s.tap = tap;
+      s.read = only_read(scene, s.copied);
+    }
   }
-  return s.read && scene.value(s.read->tensor).dtype == DType::F32 && s.read->args.size() >= 2;
+  return s.read && s.read->args.size() >= 2;
 }
 
 // The axis of which neighbours read the same planes, by a quotient of it.
@@ -272,7 +287,10 @@ Stmt Planes::line(const Expr& from, const Expr& to) {
     if (end > begin)
       parts.push_back(run(end - begin, [&](const Expr& at) {
         const Expr source = from + Expr(origin + begin * x.step) + at * Expr(x.step);
-        return Stmt::store(scratch_, {start + Expr(begin) + at}, Expr::read(buffer, DType::F32, {source}));
+        te::Substitution names;
+        names.reads(
+            [&](const te::Node&, const std::vector<Expr>&) { return Expr::read(buffer, DType::F32, {source}); });
+        return Stmt::store(scratch_, {start + Expr(begin) + at}, names(s_.copied));
       }));
     if (end < pitch_) parts.push_back(fill(start + Expr(end), pitch_ - end));
   }
@@ -364,12 +382,10 @@ Stmt Planes::updates(const Values& outer, const Expr& first_line, int64_t lines,
     const Expr from = plane * Expr(plane_) + (first_line * Expr(s_.y.step) + loops_y + Expr(u.y)) * Expr(length) +
                       Expr(u.x % s_.x.step * pitch_ + u.x / s_.x.step) + start;
     stores.push_back(vector(lanes_, [&](const Expr& lane) {
-      te::Substitution names;
-      names.reads([&](const te::Node& n, const std::vector<Expr>&) {
-        if (&n == s_.read) return Expr::read(scratch_, DType::F32, {te::simplify(from + lane)});
-        return Expr::read(arguments_.at(n.tensor), DType::F32, {place(Expr::make(te::Node(n)), values)});
-      });
-      return Stmt::store(acc, {Expr(u.line * lanes_) + lane}, names(stage_.body->args[0]), stage_.body->combiner);
+      Expr value = Expr::read(scratch_, DType::F32, {te::simplify(from + lane)});
+      if (!s_.tap.empty())
+        value = value * Expr::read(arguments_.at(s_.tap->tensor), DType::F32, {place(s_.tap, values)});
+      return Stmt::store(acc, {Expr(u.line * lanes_) + lane}, value, stage_.body->combiner);
     }));
   }
   Stmt body = Stmt::seq(std::move(stores));

@@ -37,6 +37,7 @@ class Arith {
   llvm::Value* int_binary(te::BinaryOp op, DType type, llvm::Value* x, llvm::Value* y);
   llvm::Value* bool_binary(te::BinaryOp op, llvm::Value* x, llvm::Value* y);
   llvm::Value* int_compare(te::BinaryOp op, DType type, llvm::Value* x, llvm::Value* y);
+  llvm::Value* real_quotient(llvm::Value* x, llvm::Value* y);
   llvm::Value* extremum(bool max, llvm::Value* x, llvm::Value* y);
   llvm::Value* real_power(llvm::Value* x, llvm::Value* y);
   llvm::Value* int_power(DType type, llvm::Value* x, llvm::Value* y);

@@ -94,6 +94,22 @@ TEST(Math, Logistic) {
   EXPECT_EQ(apply(logistic, x, loop::LoopKind::Vector), apply(logistic, x, loop::LoopKind::Serial));
 }
 
+TEST(Math, DivisionByNumbersRoundsAsDivision) {
+  const Tensor x = samples(2503);
+  for (const float by : {9.0f, -3.0f, 1.41421356f, 768.0f, 0.1f, 1.99999988f, 3.14159274f, 0x1.8p70f, 4.0f}) {
+    const Tensor y = apply([&](const Expr& e) { return e / Expr::real(DType::F32, by); }, x, loop::LoopKind::Vector);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < x.size(); ++i) {
+      const float v = x.as<float>()[static_cast<size_t>(i)], have = y.as<float>()[static_cast<size_t>(i)];
+      const float want = v / by;
+      if (std::isnan(want) ? !std::isnan(have)
+                           : (have != want && std::fabs(v) > 0x1p-60f) || std::signbit(have) != std::signbit(want))
+        ++wrong;
+    }
+    EXPECT_EQ(wrong, 0) << by;
+  }
+}
+
 TEST(Math, TheSameBitsWithAndWithoutLanes) {
   const Tensor x = samples(1000003);
   for (const UnaryOp op : {UnaryOp::Exp, UnaryOp::Log, UnaryOp::Tanh, UnaryOp::Erf})

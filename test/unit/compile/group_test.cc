@@ -85,6 +85,26 @@ size_t products(const std::string& text) {
   return count;
 }
 
+// What is computed of every element of a concatenation is computed of its parts, unless somebody else reads one of these.
+TEST(Group, ElementWiseStagesGoIntoTheParts) {
+  const auto text = [](const char* last) {
+    return fmt::format(R"(graph @g(%x: f32[1,4,5,6], %z: f32[1,4,5,6], %w: f32[2,8,1,1], %s: f32[1,8,1,1]) {{
+      %a = mul(%x, %z) %b = sub(%x, %z) %c = concat(%a, %b){{axis=1}} %r = relu(mul(%c, const f32[1,8,1,1] [1,2,3,4,5,6,-7,8]))
+      return conv(%r, %w), {} }})",
+                       last);
+  };
+  const auto groups = [&](const char* last) {
+    auto stages = compile::stages_of(graph_of(text(last)), ops::table());
+    EXPECT_TRUE(stages.ok());
+    compile::host_parts(*stages);
+    compile::inline_stages(*stages);
+    return compile::group_stages(*stages).size();
+  };
+  EXPECT_EQ(groups("neg(%x)"), 4u);  // two parts, the convolution and the other output
+  EXPECT_EQ(groups("neg(%a)"), 5u);
+  for (const char* last : {"neg(%x)", "neg(%a)", "%c", "%r", "reduce_max(%r, [1])"}) expect_compiles(text(last));
+}
+
 TEST(Group, ProductsOfStepsWithTheSameWeightsAreOne) {
   // Two layers: the first one's inputs are parts of one value, the second one's are computed one after another.
   const char* layers = R"(graph @g(%x: f32[3,1,64], %v: f32[64,64], %w: f32[64,80], %c: f32[1,64]) {

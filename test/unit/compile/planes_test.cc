@@ -39,6 +39,17 @@ TEST(Planes, GroupsAndWhatFollows) {
   expect_compiles(layer({1, 4, 9, 18}, {4, 1, 3, 3}, "group=4, pads=[1,1,1,1]", "relu(add(%y, %x))"));
 }
 
+TEST(Planes, WhatIsMadeOfOneReadIsMadeOnce) {
+  const std::string taps = numbers({4, 1, 3, 3});
+  for (const char* op : {"relu", "neg", "exp"})
+    expect_compiles(
+        fmt::format("graph @g(%x: f32[1,4,9,18]) {{ %r = {}(%x) return conv(%r, {}){{group=4, "
+                    "pads=[1,1,1,1]}} }}",
+                    op, taps));
+  expect_compiles(
+      "graph @g(%x: f32[1,4,9,18]) { %r = neg(%x) return max_pool(%r){kernel_shape=[3,3], pads=[1,1,1,1]} }");
+}
+
 TEST(Planes, Pools) {
   for (const char* op : {"max_pool(%x){kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]}",
                          "max_pool(%x){kernel_shape=[3,3], strides=[2,2], ceil_mode=1}",

@@ -68,6 +68,18 @@ TEST(Windows, ResidualsAndTwoReaders) {
   expect_compiles(layer({1, 16, 9, 9}, {16, 1, 3, 3}, "group=16, pads=[1,1,1,1]", "add(relu(%b), neg(%b))"));
 }
 
+TEST(Windows, OneOperationBeforeIsDoneOnWhatIsLoaded) {
+  const auto two = [](const std::string& op) {
+    return "graph @g(%x: f32[1,3,13,14]) { %a = conv(%x, " + numbers({16, 3, 1, 1}) + ") %r = " + op +
+           "(%a) %b = conv(%r, " + numbers({16, 1, 3, 3}) +
+           "){group=16, pads=[1,1,1,1]} %c = max_pool(%r){kernel_shape=[3,3], pads=[1,1,1,1]} "
+           "return conv(add(add(%b, %c), %a), " +
+           numbers({2, 16, 1, 1}) + ") }";
+  };
+  expect_compiles(two("relu"));
+  expect_compiles(two("neg"));
+}
+
 TEST(Windows, Pools) {
   const auto pool = [](const std::string& op) {
     return "graph @g(%x: f32[1,3,13,14]) { %a = conv(%x, " + numbers({20, 3, 1, 1}) + ") %b = " + op +
