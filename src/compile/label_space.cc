@@ -48,7 +48,9 @@ Expected<LabelSpace> LabelSpace::make(const ir::Graph& graph, const ir::OpTable&
   LabelSpace space;
   space.options_ = &options;
   space.base_ = grouped(std::move(stages), options.fuse);
-  const std::vector<Layout> standard = choose_layouts(space.base_.graph, space.base_.groups);
+  if (options.piece) open_ports(space.base_);
+  const std::vector<Layout> standard =
+      choose_layouts(space.base_.graph, space.base_.groups, space.base_.orders, options.piece);
   for (size_t v = 0; v < standard.size(); ++v)
     if (space.base_.graph.values[v].host < 0) space.base_.orders[v] = standard[v].order;
   space.find_variables();
@@ -64,7 +66,7 @@ int LabelSpace::root(int value) const {
 
 void LabelSpace::find_variables() {
   const StageGraph& g = base_.graph;
-  const std::vector<bool> fixed = fixed_values(g);
+  const std::vector<bool> fixed = fixed_values(g, options_->piece);
   const std::vector<std::vector<int>> readers = g.readers();
   std::vector<int> group_of(g.stages.size(), -1);
   for (size_t i = 0; i < base_.groups.size(); ++i)
@@ -148,7 +150,7 @@ std::vector<LabelSpace::Work> LabelSpace::work(size_t factor, std::span<const si
     return static_cast<size_t>(g.stages.back()) >= base_.graph.stages.size();
   });
   if (group == m.groups.end()) return {};
-  const std::vector<Layout> layouts = choose_layouts(m.graph, m.groups, m.orders);
+  const std::vector<Layout> layouts = choose_layouts(m.graph, m.groups, m.orders, options_->piece);
   const std::vector<std::vector<int>> readers = m.graph.readers();
   const Scene scene = make_scene(m.graph, layouts, readers, *options_);
   std::vector<Algorithm> ways = {Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles};

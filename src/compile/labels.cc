@@ -173,6 +173,14 @@ Grouped grouped(StageGraph graph, bool fuse) {
   return out;
 }
 
+void open_ports(Grouped& m) {
+  constexpr int64_t kColours = 4;  // a picture as it comes into a model is row-major
+  for (const int v : m.graph.inputs) {
+    const std::vector<int64_t>& dims = m.graph.values[static_cast<size_t>(v)].dims;
+    if (dims.size() == 4 && dims[1] > kColours) m.orders[static_cast<size_t>(v)] = {0, 2, 3, 1};
+  }
+}
+
 void apply_labels(const Labels& labels, Grouped& m) {
   if (labels.empty()) return;
   const size_t count = m.graph.values.size();

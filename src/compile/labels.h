@@ -47,6 +47,8 @@ struct Grouped {
   std::vector<Algorithm> algorithms;     // by group
 };
 Grouped grouped(StageGraph graph, bool fuse);
+// Images among the inputs of a piece of a model: as a convolution before it would have left them.
+void open_ports(Grouped& model);
 // The copies are groups of their own, each before the first that reads it.
 void apply_labels(const Labels& labels, Grouped& model);
 

@@ -178,8 +178,9 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
   give_outputs_their_own_stages(g_);
   Grouped model = grouped(std::move(g_), options_.fuse);
   if (options_.fuse) apply_labels(labels_of(source, options_.target), model);
+  if (options_.piece) open_ports(model);
   g_ = std::move(model.graph);
-  layouts_ = choose_layouts(g_, model.groups, model.orders);
+  layouts_ = choose_layouts(g_, model.groups, model.orders, options_.piece);
   readers_ = g_.readers();
   ports(source);
   out_.plan.model = source.name();

@@ -27,10 +27,10 @@ Layout row_major(const std::vector<int64_t>& dims) {
   return layout_of(dims, std::move(order));
 }
 
-std::vector<bool> fixed_values(const StageGraph& g) {
+std::vector<bool> fixed_values(const StageGraph& g, bool open_ports) {
   std::vector<bool> fixed(g.values.size());
-  for (const int v : g.inputs) fixed[static_cast<size_t>(v)] = true;
-  for (const int v : g.outputs) fixed[static_cast<size_t>(v)] = true;
+  for (const int v : g.inputs) fixed[static_cast<size_t>(v)] = !open_ports;
+  for (const int v : g.outputs) fixed[static_cast<size_t>(v)] = !open_ports;
   for (const ModelStage& s : g.stages)
     if (s.view_of >= 0) fixed[static_cast<size_t>(s.value)] = fixed[static_cast<size_t>(s.view_of)] = true;
   return fixed;
@@ -40,8 +40,9 @@ namespace {
 
 class Chooser {
  public:
-  Chooser(const StageGraph& g, const std::vector<Group>& groups, const std::vector<std::vector<int>>& orders)
-      : g_(g), orders_(orders), fixed_(fixed_values(g)) {
+  Chooser(const StageGraph& g, const std::vector<Group>& groups, const std::vector<std::vector<int>>& orders,
+          bool open_ports)
+      : g_(g), orders_(orders), fixed_(fixed_values(g, open_ports)) {
     for (const StageValue& v : g.values) layouts_.push_back(row_major(v.dims));
     for (size_t v = 0; v < g.values.size(); ++v)
       if (!fixed_[v]) take_wanted(v);
@@ -177,8 +178,8 @@ class Chooser {
 }  // namespace
 
 std::vector<Layout> choose_layouts(const StageGraph& graph, const std::vector<Group>& groups,
-                                   const std::vector<std::vector<int>>& orders) {
-  return std::move(Chooser(graph, groups, orders).layouts_);
+                                   const std::vector<std::vector<int>>& orders, bool open_ports) {
+  return std::move(Chooser(graph, groups, orders, open_ports).layouts_);
 }
 
 }  // namespace isomer::compile

@@ -24,8 +24,8 @@ Layout row_major(const std::vector<int64_t>& dims);
 // One layout per value. Constants are row-major, as they come; a kernel that wants one otherwise stores a copy.
 // `orders`: by value, those that are wanted where the value is not fixed; empty ones are chosen.
 std::vector<Layout> choose_layouts(const StageGraph& graph, const std::vector<Group>& groups,
-                                   const std::vector<std::vector<int>>& orders = {});
-// The values that must be row-major.
-std::vector<bool> fixed_values(const StageGraph& graph);
+                                   const std::vector<std::vector<int>>& orders = {}, bool open_ports = false);
+// The values that must be row-major; with `open_ports` inputs and outputs need not.
+std::vector<bool> fixed_values(const StageGraph& graph, bool open_ports = false);
 
 }  // namespace isomer::compile

@@ -39,20 +39,22 @@ struct Pricer::Impl {
   std::mutex mutex;  // of what follows
   struct Whole {
     ir::Graph graph;
+    Extent extent = Extent::Model;
     Price price;
   };
   std::unordered_map<Hash128, Whole> graphs;
 
-  compile::LowerOptions lowering() {
+  compile::LowerOptions lowering(Extent extent) {
     compile::LowerOptions o;
+    o.piece = extent == Extent::Piece;
     o.target = options.target;
     o.weights = false;
     o.cache = &cache;
     return o;
   }
   Expected<ir::Graph> prepared(const ir::Graph& graph);
-  Expected<Priced> plan(const ir::Graph& graph);
-  Expected<std::vector<KernelPrice>> kernel_prices(const ir::Graph& graph, bool measured, Price& price);
+  Expected<Priced> plan(const ir::Graph& graph, Extent extent);
+  Expected<std::vector<KernelPrice>> kernel_prices(const ir::Graph& graph, Extent extent, bool measured, Price& price);
 };
 
 Pricer::Pricer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -75,11 +77,11 @@ Expected<ir::Graph> Pricer::Impl::prepared(const ir::Graph& graph) {
   return passes::run_pipeline(graph, *table, "inference", pass_options);
 }
 
-Expected<Priced> Pricer::Impl::plan(const ir::Graph& graph) {
+Expected<Priced> Pricer::Impl::plan(const ir::Graph& graph, Extent extent) {
   const auto in_use = constants.use();
   ISOMER_TRY(const ir::Graph ready, prepared(graph));
   Priced out;
-  ISOMER_TRY(out.lowered, compile::lower(ready, *table, lowering()));
+  ISOMER_TRY(out.lowered, compile::lower(ready, *table, lowering(extent)));
   std::map<std::string, size_t> by_name;
   for (size_t i = 0; i < out.lowered.functions.size(); ++i) by_name[out.lowered.functions[i].name] = i;
   for (const compile::Step& step : out.lowered.plan.steps) {
@@ -93,8 +95,8 @@ Expected<Priced> Pricer::Impl::plan(const ir::Graph& graph) {
   return out;
 }
 
-Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& graph, bool measured, Price& price) {
-  ISOMER_TRY(const Priced p, plan(graph));
+Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& graph, Extent extent, bool measured, Price& price) {
+  ISOMER_TRY(const Priced p, plan(graph, extent));
   price = {};
   if (measured) price.measured = times.measure(p.items);
   std::vector<KernelPrice> out;
@@ -114,36 +116,37 @@ Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& 
 
 Expected<std::vector<KernelPrice>> Pricer::kernels(const ir::Graph& graph) {
   Price ignored;
-  return impl_->kernel_prices(graph, true, ignored);
+  return impl_->kernel_prices(graph, Extent::Model, true, ignored);
 }
 
-Expected<Price> Pricer::price(const ir::Graph& graph) {
+Expected<Price> Pricer::price(const ir::Graph& graph, Extent extent) {
   const Hash128 hash = graph.content_hash();
   {
     const std::lock_guard lock(impl_->mutex);
     const auto it = impl_->graphs.find(hash);
-    if (it != impl_->graphs.end() && ir::equal(it->second.graph, graph)) return it->second.price;
+    if (it != impl_->graphs.end() && it->second.extent == extent && ir::equal(it->second.graph, graph))
+      return it->second.price;
   }
   Price price;
-  ISOMER_CHECK_OK(impl_->kernel_prices(graph, true, price));
+  ISOMER_CHECK_OK(impl_->kernel_prices(graph, extent, true, price));
   const std::lock_guard lock(impl_->mutex);
   if (impl_->graphs.size() >= impl_->options.graphs) impl_->graphs.clear();
   Price known = price;
   known.measured = 0;
-  impl_->graphs.insert_or_assign(hash, Impl::Whole{graph, known});
+  impl_->graphs.insert_or_assign(hash, Impl::Whole{graph, extent, known});
   return price;
 }
 
-Expected<Price> Pricer::estimate(const ir::Graph& graph) {
+Expected<Price> Pricer::estimate(const ir::Graph& graph, Extent extent) {
   Price price;
-  ISOMER_CHECK_OK(impl_->kernel_prices(graph, false, price));
+  ISOMER_CHECK_OK(impl_->kernel_prices(graph, extent, false, price));
   return price;
 }
 
-Expected<Labelling> Pricer::label(const ir::Graph& graph) {
+Expected<Labelling> Pricer::label(const ir::Graph& graph, Extent extent) {
   const auto in_use = impl_->constants.use();
   ISOMER_TRY(const ir::Graph ready, impl_->prepared(graph));
-  const compile::LowerOptions options = impl_->lowering();
+  const compile::LowerOptions options = impl_->lowering(extent);
   ISOMER_TRY(const compile::LabelSpace space, compile::LabelSpace::make(ready, *impl_->table, options));
   return best_labels(impl_->times, space);
 }
@@ -151,7 +154,7 @@ Expected<Labelling> Pricer::label(const ir::Graph& graph) {
 size_t Pricer::measured() const { return impl_->times.measured(); }
 
 Expected<Hash128> Pricer::plan_hash(const ir::Graph& graph) {
-  ISOMER_TRY(const Priced p, impl_->plan(graph));
+  ISOMER_TRY(const Priced p, impl_->plan(graph, Extent::Model));
   Hasher h;
   for (const Item& item : p.items) h.add(item.key);
   return h.digest();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,11 +57,14 @@ class Pricer {
 
   // The graph has numbers for all sizes and no node that only a reference kernel can run; else a diagnostic. It may be
   // unfolded, as a rewrite leaves it: the standard passes are applied.
-  Expected<Price> price(const ir::Graph& graph);
-  Expected<Price> estimate(const ir::Graph& graph);  // never measures, by the analytic model alone
+  // A piece is a part of a larger model (LowerOptions::piece).
+  enum class Extent : uint8_t { Model, Piece };
+  Expected<Price> price(const ir::Graph& graph, Extent extent = Extent::Model);
+  // Never measures, by the analytic model alone.
+  Expected<Price> estimate(const ir::Graph& graph, Extent extent = Extent::Model);
 
   // The best layouts and algorithms, by the times of all kernels that they lead to and of the copies between them.
-  Expected<Labelling> label(const ir::Graph& graph);
+  Expected<Labelling> label(const ir::Graph& graph, Extent extent = Extent::Model);
 
   // price() with its parts, in the order of the plan and with the graph's own labels; not remembered.
   Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph);

@@ -33,7 +33,7 @@ constexpr int64_t kOpenBatch = 1, kOpenLength = 64;  // what open sizes are take
 constexpr double kNoise = 1.01;                      // times within this of each other are the same
 constexpr int64_t kMostGrowth = int64_t{1} << 30;    // bytes of weights: what was priced as folded has to be folded
 constexpr double kPromising = 0.03;                  // gain of a region below which its rewrites may be left out
-constexpr int kSearchVersion = 1;  // a search that finds other things on the same prices has another one
+constexpr int kSearchVersion = 2;  // a search that finds other things on the same prices has another one
 
 // The first dim of an input is a batch, as a rule; others are lengths.
 std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& given) {
@@ -146,15 +146,15 @@ class Optimization {
     const search::Cost price = [this](const ir::Graph& g) -> Expected<double> {
       ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
       if (options_.layout) {
-        ISOMER_TRY(const cost::Labelling l, pricer_->label(sized));
+        ISOMER_TRY(const cost::Labelling l, pricer_->label(sized, cost::Pricer::Extent::Piece));
         return l.seconds;
       }
-      ISOMER_TRY(const cost::Price p, pricer_->price(sized));
+      ISOMER_TRY(const cost::Price p, pricer_->price(sized, cost::Pricer::Extent::Piece));
       return p.seconds;
     };
     const search::Cost estimate = [this](const ir::Graph& g) -> Expected<double> {
       ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
-      ISOMER_TRY(const cost::Price p, pricer_->estimate(sized));
+      ISOMER_TRY(const cost::Price p, pricer_->estimate(sized, cost::Pricer::Extent::Piece));
       return p.seconds;
     };
     ISOMER_TRY(search::Outcome outcome,

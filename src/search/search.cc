@@ -1,7 +1,5 @@
 #include "search/search.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -187,11 +185,33 @@ class Search {
     bool known() const { return before && after; }
     double value() const { return *after - *before; }
   };
-  static Difference difference(const Cost& cost, const Node& child, const Change& c) {
-    Difference d;
-    d.before = cost_of(cost, child.parent->state.graph(), c.before);
-    if (d.before) d.after = cost_of(cost, child.state.graph(), c.after);
-    return d;
+  // How the children of one graph differ from it. Many of them touch the same nodes: what was there before is priced once.
+  // With `limited` those for which no time is left are not known.
+  std::vector<Difference> differences(const Cost& cost, const std::vector<std::shared_ptr<Node>>& children,
+                                      bool limited) {
+    std::map<std::vector<uint32_t>, size_t> places;
+    std::vector<const Node*> first;
+    std::vector<size_t> place;
+    for (const auto& n : children) {
+      const auto [it, fresh] = places.try_emplace(n->change.before.nodes(), first.size());
+      if (fresh) first.push_back(n.get());
+      place.push_back(it->second);
+    }
+    const auto late = [&] {
+      return limited && (since(start_) >= options_.seconds || (options_.stop && options_.stop->load()));
+    };
+    std::vector<std::optional<double>> before(first.size());
+    pool_.run(static_cast<int>(first.size()), [&](int i) {
+      const auto k = static_cast<size_t>(i);
+      if (!late()) before[k] = cost_of(cost, first[k]->parent->state.graph(), first[k]->change.before);
+    });
+    std::vector<Difference> out(children.size());
+    pool_.run(static_cast<int>(children.size()), [&](int i) {
+      const auto k = static_cast<size_t>(i);
+      out[k].before = before[place[k]];
+      if (out[k].before && !late()) out[k].after = cost_of(cost, children[k]->state.graph(), children[k]->change.after);
+    });
+    return out;
   }
 
   // New graphs one step away, the most promising first, as many as are to be priced.
@@ -208,11 +228,7 @@ class Search {
     }
     for (const auto& n : out) n->change = change(parent->state, n->state);
     if (!estimate_) return out;
-    std::vector<Difference> estimates(out.size());
-    pool_.run(static_cast<int>(out.size()), [&](int i) {
-      const auto k = static_cast<size_t>(i);
-      estimates[k] = difference(estimate_, *out[k], out[k]->change);
-    });
+    const std::vector<Difference> estimates = differences(estimate_, out, false);
     outcome_.statistics.estimated += out.size();
     std::vector<std::pair<double, std::shared_ptr<Node>>> kept;
     for (size_t k = 0; k < out.size(); ++k) {
@@ -231,12 +247,7 @@ class Search {
   // Prices as many as the limits allow; the others go.
   void price(std::vector<std::shared_ptr<Node>>& nodes, size_t& left) {
     nodes.resize(std::min(nodes.size(), left));
-    std::vector<Difference> costs(nodes.size());
-    pool_.run(static_cast<int>(nodes.size()), [&](int i) {
-      const auto k = static_cast<size_t>(i);
-      if (since(start_) < options_.seconds && !(options_.stop && options_.stop->load()))
-        costs[k] = difference(price_, *nodes[k], nodes[k]->change);
-    });
+    const std::vector<Difference> costs = differences(price_, nodes, true);
     left -= nodes.size();
     outcome_.statistics.priced += nodes.size();
     std::vector<std::shared_ptr<Node>> priced;
@@ -325,91 +336,6 @@ Expected<Outcome> optimise(const ir::Graph& graph, const ir::OpTable& table,
                            const std::vector<const rewrite::Rule*>& rules, const Cost& price, const Cost& estimate,
                            const Options& options) {
   return Search(table, rules, price, estimate, options).run(graph);
-}
-
-namespace {
-
-// Makes applications again, where nodes that rewrites made may have other numbers than they had.
-class Replay {
- public:
-  Replay(const ir::Graph& graph, const ir::OpTable& table, const std::vector<const rewrite::Rule*>& rules)
-      : habits_(table), matcher_(rules, habits_), now_(graph, table, habits_), known_(now_.slots()) {}
-
-  const rewrite::EditGraph& graph() const { return now_; }
-
-  // Nothing when it does not fit.
-  Expected<std::optional<Application>> make(const Application& a, const Look& look) {
-    const auto match = find(a);
-    if (!match) return std::optional<Application>();
-    const rewrite::Rule& rule = matcher_.rule(match->rule);
-    if (look) ISOMER_CHECK_OK(look(rule, *match));
-    Application made{a.rule, match->nodes, match->inputs, {}, {}};
-    for (const uint32_t n : match->nodes) made.names.push_back(now_.node(n).names[0]);
-    ISOMER_TRY(const rewrite::Edit edit, rewrite::apply(now_, rule, *match));
-    for (const uint32_t n : edit.added)
-      if (now_.node(n).op != &ir::const_op()) made.added.push_back(n);
-    for (size_t k = 0; k < made.added.size() && k < a.added.size(); ++k) here_[a.added[k]] = made.added[k];
-    return std::optional(std::move(made));
-  }
-
- private:
-  // What a number of the steps stands for now: itself for a node of the model.
-  std::optional<uint32_t> here(uint32_t node) const {
-    const auto it = here_.find(node);
-    if (it != here_.end()) return it->second;
-    return node < known_ ? std::optional(node) : std::nullopt;
-  }
-
-  std::optional<rewrite::Match> find(const Application& a) const {
-    std::vector<uint32_t> nodes;
-    for (const uint32_t n : a.nodes) {
-      const auto at = here(n);
-      if (!at || !now_.alive(*at)) return std::nullopt;
-      nodes.push_back(*at);
-    }
-    if (nodes.empty()) return std::nullopt;
-    const auto same = [&](ir::Value wanted, ir::Value found) {
-      const auto at = wanted.is_none() ? std::nullopt : here(wanted.node);
-      return !at || found == ir::Value{*at, wanted.index};
-    };
-    for (rewrite::Match& m : matcher_.around(now_, std::span(nodes.data(), 1)))
-      if (m.nodes == nodes && matcher_.rule(m.rule).name == a.rule &&
-          std::equal(a.inputs.begin(), a.inputs.end(), m.inputs.begin(), m.inputs.end(), same))
-        return std::move(m);
-    return std::nullopt;
-  }
-
-  rewrite::AttrHabitTable habits_;
-  rewrite::Matcher matcher_;
-  rewrite::EditGraph now_;
-  const size_t known_;
-  std::map<uint32_t, uint32_t> here_;
-};
-
-}  // namespace
-
-Expected<Replayed> replay(const ir::Graph& graph, const ir::OpTable& table,
-                          const std::vector<const rewrite::Rule*>& rules, const std::vector<Step>& steps,
-                          const Look& look, bool lenient) {
-  Replay replay(graph, table, rules);
-  Replayed out;
-  size_t count = 0;
-  for (const Step& s : steps) {
-    Step made{{}, s.before, s.after, s.repeated, s.region};
-    for (const Application& a : s.applications) {
-      ++count;
-      ISOMER_TRY(std::optional<Application> done, replay.make(a, look));
-      if (done) made.applications.push_back(*std::move(done));
-      if (done || lenient) continue;
-      return Diagnostic("E-trace",
-                        fmt::format("application {} of the trace, of rule {}, does not fit the model; a trace "
-                                    "belongs to one model, and to the rules and passes it was written with",
-                                    count, isomer::quoted(a.rule)));
-    }
-    if (!made.applications.empty()) out.steps.push_back(std::move(made));
-  }
-  ISOMER_TRY(out.graph, replay.graph().graph());
-  return out;
 }
 
 }  // namespace isomer::search
