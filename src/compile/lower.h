@@ -17,10 +17,10 @@ class KernelCache;
 
 struct LowerOptions {
   loop::Target target;
-  bool fuse = true;              // off: every stage is a kernel of its own, in row-major order: the naive reference
-  bool contract = true;          // off: contractions are plain loops
-  bool winograd = true;          // off: no algorithm that rounds otherwise than a sum of products in some order
-  bool weights = true;           // off: the plan's weights have no bytes, for those who ask for sizes alone
+  bool fuse = true;      // off: every stage is a kernel of its own, in row-major order: the naive reference
+  bool contract = true;  // off: contractions are plain loops
+  bool winograd = true;  // off: no algorithm that rounds otherwise than a sum of products in some order
+  bool weights = true;   // off: the plan's weights have no bytes, for those who ask for sizes alone
   // The graph is a piece of a larger one, to be priced and not to be run: images at its ends lie as convolutions leave them,
   // channels last, and results as they are computed.
   bool piece = false;

@@ -95,7 +95,8 @@ Expected<Priced> Pricer::Impl::plan(const ir::Graph& graph, Extent extent) {
   return out;
 }
 
-Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& graph, Extent extent, bool measured, Price& price) {
+Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& graph, Extent extent, bool measured,
+                                                               Price& price) {
   ISOMER_TRY(const Priced p, plan(graph, extent));
   price = {};
   if (measured) price.measured = times.measure(p.items);

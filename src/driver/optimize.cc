@@ -33,7 +33,7 @@ constexpr int64_t kOpenBatch = 1, kOpenLength = 64;  // what open sizes are take
 constexpr double kNoise = 1.01;                      // times within this of each other are the same
 constexpr int64_t kMostGrowth = int64_t{1} << 30;    // bytes of weights: what was priced as folded has to be folded
 constexpr double kPromising = 0.03;                  // gain of a region below which its rewrites may be left out
-constexpr int kSearchVersion = 2;  // a search that finds other things on the same prices has another one
+constexpr int kSearchVersion = 3;  // a search that finds other things on the same prices has another one
 
 // The first dim of an input is a batch, as a rule; others are lengths.
 std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& given) {

@@ -20,6 +20,7 @@ constexpr size_t kMostWaiting = 4096;  // graphs in a queue
 // A region's rewrites must gain this share of its price: timings are not better than that, and the cheapest of many
 // prices is the one with the luckiest timing.
 constexpr double kLeastGain = 0.02;
+constexpr size_t kFinalists = 6;  // graphs of a region that are priced as a whole in the end
 
 // What has to be priced to know how much a child differs from its parent: the nodes round the edit, before and after.
 struct Change {
@@ -274,7 +275,7 @@ class Search {
     const auto cheaper = [](const NodeRef& a, const NodeRef& b) {
       return std::tie(a->cost, a->hash) < std::tie(b->cost, b->hash);
     };
-    std::set<NodeRef, decltype(cheaper)> queue(cheaper);
+    std::set<NodeRef, decltype(cheaper)> queue(cheaper), finalists(cheaper);
     std::unordered_set<Hash128> seen = {root->hash};
     const size_t most = 2 * root->state.live_nodes() + 16;
     const bool greedy = options_.strategy == Strategy::Greedy;
@@ -291,6 +292,7 @@ class Search {
       price(nodes, left);
       for (const std::shared_ptr<Node>& child : nodes) {
         if (cheaper(child, best) && child->cost < best->cost) best = child;
+        if (child->cost < root->cost) finalists.insert(child);
         if (child->cost < alpha * best->cost || child->cost < node->cost) queue.insert(child);
       }
       if (greedy && !queue.empty()) {
@@ -299,6 +301,7 @@ class Search {
         if (first->cost < node->cost) queue.insert(first);
       }
       while (queue.size() > kMostWaiting) queue.erase(std::prev(queue.end()));
+      while (finalists.size() > kFinalists) finalists.erase(std::prev(finalists.end()));
       progress_.before = before + root->cost;
       progress_.best = best_before + best->cost;
       progress_.priced = outcome_.statistics.priced;
@@ -307,12 +310,16 @@ class Search {
     if (left == 0) outcome_.statistics.complete = false;
     progress_.before = before + root->cost;
     progress_.best = best_before + best->cost;
-    if (best == root) return nullptr;
-    // Prices of pieces add up nearly; what is taken is priced as a whole.
-    Region after = best->state.region();
-    after.add(around);
-    const auto checked = cost_of(price_, best->state.graph(), after);
-    return checked && *checked < (1 - kLeastGain) * root->cost ? best : nullptr;
+    // Prices of pieces add up nearly: what is taken is the cheapest of the best few when they are priced as a whole.
+    NodeRef taken;
+    double least = (1 - kLeastGain) * root->cost;
+    for (const NodeRef& node : finalists) {
+      Region after = node->state.region();
+      after.add(around);
+      const auto whole_cost = cost_of(price_, node->state.graph(), after);
+      if (whole_cost && *whole_cost < least) taken = node, least = *whole_cost;
+    }
+    return taken;
   }
 
   rewrite::AttrHabitTable habits_;
