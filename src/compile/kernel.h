@@ -61,7 +61,15 @@ Kernel rows_kernel(const Scene& scene, const Group& group, std::string name);
 
 // A reduction over windows whose channels stay apart or in small groups (depthwise and grouped convolutions, pools), by
 // register tiles of neighbouring positions. Nothing where it does not apply.
-std::optional<Kernel> window_kernel(const Scene& scene, const Group& group, std::string name);
+// `totals`, where it is given, names a stage that sums the group's last value over all axes but the channels. Where the
+// kernel can, it adds up each line of the result on the way, into a value of its own: [lines, channels].
+struct Totals {
+  int stage = -1;
+  int value = -1;  // the sums of the lines; -1: not done
+  int64_t lines = 0, channels = 0;
+  int channel = -1;  // the axis of the stage that runs along the channels
+};
+std::optional<Kernel> window_kernel(const Scene& scene, const Group& group, std::string name, Totals* totals = nullptr);
 
 // The same between values whose positions lie together and whose channels do not (a model's inputs and outputs). Nothing
 // where it does not apply.

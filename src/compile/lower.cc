@@ -34,6 +34,7 @@ class Lowering {
   void place_values();
   int root(int value) const;
   void add_group(const Scene& scene, const Group& group, Algorithm algorithm);
+  bool add_with_totals(const Scene& scene, const Group& group, Algorithm algorithm);
   std::string function_for(loop::Function f, const std::string& signature);
   uint32_t weight(const Argument& a);
 
@@ -149,8 +150,36 @@ void Lowering::place_values() {
     }
 }
 
+// A sum over all places of what a window's kernel computes (a global pool) is left with the sums of its lines.
+bool Lowering::add_with_totals(const Scene& scene, const Group& group, Algorithm algorithm) {
+  if (!options_.contract || !options_.fuse || group.contraction) return false;
+  if (algorithm != Algorithm::Standard && algorithm != Algorithm::Windows) return false;
+  const int value = scene.stage(group.stages.back()).value;
+  Totals totals;
+  for (const int r : readers_[static_cast<size_t>(value)]) {
+    const ModelStage& s = scene.stage(r);
+    const bool own = std::find(group.stages.begin(), group.stages.end(), r) != group.stages.end();
+    if (!own && s.runs() && s.is_reduction() && s.body->axes.size() > 1) totals.stage = r;
+  }
+  if (totals.stage < 0) return false;
+  auto kernel = window_kernel(scene, group, "kernel", &totals);
+  if (!kernel) return false;
+  const std::string signature = loop::signature(kernel->function);
+  add_step(*std::move(kernel), signature);
+  if (totals.value < 0) return true;
+  for (size_t v = layouts_.size(); v < g_.values.size(); ++v) layouts_.push_back(row_major(g_.values[v].dims));
+  ModelStage& s = g_.stages[static_cast<size_t>(totals.stage)];
+  te::Axis line = s.body->axes[0];
+  line.extent = Dim(totals.lines);
+  te::Axis channel{totals.channel, "c", Dim(totals.channels)};
+  const te::Expr at = te::Expr(line) * te::Expr(totals.channels) + te::Expr(channel);
+  s.body = te::reduce(te::Combiner::Sum, {line}, te::Expr::read(totals.value, DType::F32, {at}));
+  return true;
+}
+
 void Lowering::add_group(const Scene& scene, const Group& group, Algorithm algorithm) {
   if (!options_.cache || options_.weights) {
+    if (add_with_totals(scene, group, algorithm)) return;
     for (Kernel& kernel : kernels_of(scene, group, algorithm, options_)) {
       const std::string signature = loop::signature(kernel.function);
       add_step(std::move(kernel), signature);

@@ -34,8 +34,8 @@ constexpr int64_t kLine = 64;  // bytes that memory moves at once
 
 class Windows {
  public:
-  Windows(const Scene& scene, const Group& group, WindowShape shape)
-      : scene_(scene), group_(group), s_(std::move(shape)), stage_(scene.stage(group.stages[0])) {
+  Windows(const Scene& scene, const Group& group, WindowShape shape, Totals* totals)
+      : scene_(scene), group_(group), s_(std::move(shape)), stage_(scene.stage(group.stages[0])), totals_(totals) {
     lanes_ = scene.lanes(DType::F32);
     while (lanes_ > 1 && !lanes_fit(lanes_)) lanes_ /= 2;
     // Enough sums at once to hide the latency of one; more where what is loaded once is used often.
@@ -103,6 +103,10 @@ class Windows {
   Stmt updates(const Tile& t, const Piece& piece, int acc, Values values, const Staged* staged);
   Stmt taps(const Tile& t, const Piece& piece, int acc, Values values);
   Stmt results(const Tile& t, const Piece& piece, int acc);
+  int channel_of_totals() const;
+  void open_totals();
+  Expr place_of_total(const Piece& piece, const Expr& lane) const;
+  Stmt cleared(const Piece& piece, Stmt body);
   Expr position(const Source& s, const Values& values, const Piece& piece, const Expr& lane, bool base = false) const;
   Expr read(const Source& s, const Values& values, const Piece& piece, const Expr& lane) const;
   static void each_point(const std::vector<Reduced>& axes, const std::function<void(const Point&)>& f);
@@ -111,6 +115,8 @@ class Windows {
   const Group& group_;
   WindowShape s_;
   const ModelStage& stage_;
+  Totals* totals_ = nullptr;
+  int total_ = -1;  // the buffer of the sums of lines, where they are wanted
   int64_t lanes_ = 1, width_ = 1;
   Kernel kernel_;
   int next_var_ = 0;
@@ -355,10 +361,73 @@ Stmt Windows::results(const Tile& t, const Piece& piece, int acc) {
     set(s_.channels, piece.lanes == 1 ? piece.start : piece.start + lane.expr());
     names.var(place.var, Expr(p));
     if (piece.lanes == 1) names.var(lane.var, Expr(0));
-    const Stmt store = Stmt::store(e.buffer, {te::simplify(names(e.address))}, te::simplify(names(e.body)));
-    parts.push_back(piece.lanes == 1 ? store : loop(lane, store, LoopKind::Vector));
+    const Expr address = te::simplify(names(e.address)), body = te::simplify(names(e.body));
+    const auto each = [&](Stmt store) {
+      parts.push_back(piece.lanes == 1 ? std::move(store) : loop(lane, std::move(store), LoopKind::Vector));
+    };
+    if (total_ < 0) {
+      each(Stmt::store(e.buffer, {address}, body));
+      continue;
+    }
+    const Expr own = Expr(p * lanes_) + (piece.lanes == 1 ? Expr(0) : lane.expr());
+    each(Stmt::store(acc, {own}, body));
+    each(Stmt::store(e.buffer, {address}, Expr::read(acc, DType::F32, {own})));
+  }
+  if (total_ >= 0) {
+    parts.push_back(vector(piece.lanes, [&](const Expr& v) {
+      Expr sum = Expr::read(acc, DType::F32, {v});
+      for (int64_t p = 1; p < t.width; ++p) sum = sum + Expr::read(acc, DType::F32, {Expr(p * lanes_) + v});
+      return Stmt::store(total_, {place_of_total(piece, v)}, sum, te::Combiner::Sum);
+    }));
   }
   return Stmt::seq(std::move(parts));
+}
+
+// The axis of the stage of totals that runs along the channels, when it sums over all others; -1 when it is not so.
+int Windows::channel_of_totals() const {
+  const ModelStage &sum = scene_.stage(totals_->stage), &last = scene_.stage(group_.stages.back());
+  const std::vector<Expr> reads = reads_of(sum.body, last.value);
+  if (reads.size() != 1 || sum.body->combiner != te::Combiner::Sum || sum.body->args[0]->kind != Kind::Read) return -1;
+  if (sum.body->args[1]->kind != Kind::Int || sum.body->args[1]->integer == 0 || sum.body->dtype != DType::F32)
+    return -1;
+  int64_t summed = 1;
+  for (const te::Axis& a : sum.body->axes) summed *= a.extent.value();
+  if (summed * s_.c != scene_.value(last.value).elements() || scene_.value(sum.value).elements() != s_.c) return -1;
+  const std::vector<int>& rows = group_.rows.back();
+  for (size_t d = 0; d < last.axes.size(); ++d) {
+    const auto row = std::find(rows.begin(), rows.end(), last.axes[d].id);
+    if (row == rows.end() || group_.rows[0][static_cast<size_t>(row - rows.begin())] != s_.channels) continue;
+    const auto id = plain_var(reads[0]->args[d]);
+    for (const te::Axis& a : sum.axes)
+      if (id == a.id && a.extent.value() == s_.c) return a.id;
+  }
+  return -1;
+}
+
+void Windows::open_totals() {
+  if (!totals_ || (totals_->channel = channel_of_totals()) < 0) return;
+  totals_->lines = 1;
+  for (const te::Axis& a : s_.outer) totals_->lines *= a.extent.value();
+  totals_->channels = s_.c;
+  totals_->value = scene_.temporary(DType::F32, totals_->lines * s_.c);
+  total_ = buffer("totals", totals_->lines * s_.c, loop::Scope::Argument);
+  kernel_.function.buffers.back().written = true;
+  kernel_.arguments.push_back({totals_->value, std::nullopt});
+}
+
+Expr Windows::place_of_total(const Piece& piece, const Expr& lane) const {
+  Expr line(0);
+  for (const te::Axis& a : s_.outer) line = line * Expr(a.extent.value()) + outer_.at(a.id).expr();
+  return te::simplify(line * Expr(s_.c) + piece.start + lane);
+}
+
+// The tiles of one line, after the sums of these channels are set to nothing.
+Stmt Windows::cleared(const Piece& piece, Stmt body) {
+  if (total_ < 0) return body;
+  Stmt clear = vector(piece.lanes, [&](const Expr& lane) {
+    return Stmt::store(total_, {place_of_total(piece, lane)}, Expr::real(DType::F32, 0));
+  });
+  return body.empty() ? clear : Stmt::seq({std::move(clear), std::move(body)});
 }
 
 Stmt Windows::tile(const Tile& t, const Piece& piece) {
@@ -429,7 +498,9 @@ std::vector<Windows::Piece> Windows::rest() const {
 // One row for the vector of channels that is given from outside.
 Stmt Windows::strip(const Expr& chunk) {
   const int64_t whole = s_.c / lanes_;
-  const auto over = [&](const Piece& piece) { return tiles([&](const Tile& t) { return tile(t, piece); }); };
+  const auto over = [&](const Piece& piece) {
+    return cleared(piece, tiles([&](const Tile& t) { return tile(t, piece); }));
+  };
   Stmt body;
   if (whole > 0) body = over({te::simplify(chunk * Expr(lanes_)), lanes_, 0, chunk});
   if (s_.c % lanes_ == 0) return body;
@@ -442,7 +513,14 @@ Stmt Windows::strip(const Expr& chunk) {
 // One row, all channels of a tile before the next tile: memory is walked through in order.
 Stmt Windows::row() {
   const int64_t whole = s_.c / lanes_;
-  return tiles([&](const Tile& t) {
+  std::vector<Stmt> all;
+  if (total_ >= 0 && whole > 0) {
+    const LoopAxis chunk = fresh("chunk", whole);
+    all.push_back(loop(chunk, cleared({te::simplify(chunk.expr() * Expr(lanes_)), lanes_, 0, chunk.expr()}, {})));
+  }
+  for (const Piece& p : rest())
+    if (total_ >= 0) all.push_back(cleared(p, {}));
+  all.push_back(tiles([&](const Tile& t) {
     std::vector<Stmt> parts;
     if (whole > 0) {
       const LoopAxis chunk = fresh("chunk", whole);
@@ -450,7 +528,8 @@ Stmt Windows::row() {
     }
     for (const Piece& p : rest()) parts.push_back(tile(t, p));
     return Stmt::seq(std::move(parts));
-  });
+  }));
+  return Stmt::seq(std::move(all));
 }
 
 std::optional<Kernel> Windows::make(std::string name) {
@@ -464,6 +543,7 @@ std::optional<Kernel> Windows::make(std::string name) {
   kernel_.function.name = std::move(name);
   accesses_.emplace(scene_, group_, group_.rows, kernel_);
   arguments();
+  open_totals();
   const LoopAxis chunk = fresh("chunk", ceil_div(s_.c, lanes_));
   std::vector<LoopAxis> axes;
   for (const te::Axis& a : s_.outer) {
@@ -504,14 +584,14 @@ std::optional<Kernel> Windows::make(std::string name) {
 
 }  // namespace
 
-std::optional<Kernel> window_kernel(const Scene& scene, const Group& group, std::string name) {
+std::optional<Kernel> window_kernel(const Scene& scene, const Group& group, std::string name, Totals* totals) {
   if (group.contraction && !group.contraction->split) return std::nullopt;
   auto shape = window_shape(scene, group);
   if (!shape) return std::nullopt;
   // Wide groups, and those that do not go with the vectors, are better off as matrix products.
   const int64_t lanes = scene.lanes(DType::F32), g = shape->group;
   if (group.contraction && (g > kWidestGroup || (g % lanes != 0 && lanes % g != 0))) return std::nullopt;
-  return Windows(scene, group, *std::move(shape)).make(std::move(name));
+  return Windows(scene, group, *std::move(shape), totals).make(std::move(name));
 }
 
 }  // namespace isomer::compile

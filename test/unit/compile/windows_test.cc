@@ -80,6 +80,23 @@ TEST(Windows, OneOperationBeforeIsDoneOnWhatIsLoaded) {
   expect_compiles(two("neg"));
 }
 
+TEST(Windows, TotalsAreAddedUpOnTheWay) {
+  const auto gated = [](const std::vector<int>& x, const std::string& total) {
+    return "graph @g(%x: f32[" + dims_text(x) + "]) { %a = conv(%x, " + numbers({x[1] * 12, x[1], 1, 1}) +
+           ") %b = conv(%a, " + numbers({x[1] * 12, 1, 3, 3}) + ", " + numbers({x[1] * 12}) +
+           fmt::format("){{group={}, pads=[1,1,1,1]}}", x[1] * 12) + " %c = mul(%b, sigmoid(%b)) %t = " + total +
+           " return conv(mul(%c, sigmoid(%t)), " + numbers({2, x[1] * 12, 1, 1}) + ") }";
+  };
+  const std::string mean = "global_average_pool(%c)";
+  for (const std::vector<int>& x :
+       {std::vector<int>{1, 3, 9, 21}, {1, 2, 6, 5}, {2, 2, 7, 9}, {1, 8, 64, 64}, {1, 2, 1, 30}})
+    expect_compiles(gated(x, mean), 1e-4);
+  expect_compiles(gated({1, 2, 6, 5}, "reduce_max(%c, [2,3])"));
+  expect_compiles(gated({1, 2, 6, 5}, "reduce_sum(%c, [1])"), 1e-4);
+  expect_compiles(gated({1, 2, 6, 5}, "reduce_sum(%c, [1,3])"), 1e-4);
+  expect_compiles(gated({1, 2, 6, 5}, "reduce_sum(mul(%c, %c), [2,3])"), 1e-4);
+}
+
 TEST(Windows, Pools) {
   const auto pool = [](const std::string& op) {
     return "graph @g(%x: f32[1,3,13,14]) { %a = conv(%x, " + numbers({20, 3, 1, 1}) + ") %b = " + op +
