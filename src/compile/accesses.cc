@@ -234,6 +234,14 @@ Stmt rebuild(const Stmt& s, te::Substitution& names, const std::vector<int>* buf
 
 Stmt substitute(const Stmt& s, te::Substitution& names) { return rebuild(s, names, nullptr); }
 
+void renumber_buffers(loop::Function& f, const std::vector<int>& number) {
+  te::Substitution names;
+  names.reads([&](const te::Node& read, std::vector<Expr> at) {
+    return Expr::read(number[static_cast<size_t>(read.tensor)], read.dtype, std::move(at));
+  });
+  f.body = rebuild(f.body, names, &number);
+}
+
 void arguments_first(loop::Function& f) {
   std::vector<int> number(f.buffers.size());
   std::vector<loop::Buffer> sorted;
@@ -245,11 +253,7 @@ void arguments_first(loop::Function& f) {
       sorted.push_back(f.buffers[i]);
       if (arguments) ++f.arguments;
     }
-  te::Substitution names;
-  names.reads([&](const te::Node& read, std::vector<Expr> at) {
-    return Expr::read(number[static_cast<size_t>(read.tensor)], read.dtype, std::move(at));
-  });
-  f.body = rebuild(f.body, names, &number);
+  renumber_buffers(f, number);
   f.buffers = std::move(sorted);
 }
 

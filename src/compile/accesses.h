@@ -70,6 +70,9 @@ void unflatten_into(te::Substitution& names, const std::vector<LoopAxis>& axes, 
 
 loop::Stmt substitute(const loop::Stmt& s, te::Substitution& names);
 
+// Statements that name buffers by these new numbers; the list of buffers is the caller's.
+void renumber_buffers(loop::Function& function, const std::vector<int>& number);
+
 // Brings the buffers into the order that a function must have, arguments before the rest, and renumbers its statements.
 void arguments_first(loop::Function& function);
 

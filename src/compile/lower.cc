@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "compile/arena.h"
 #include "compile/group.h"
+#include "compile/in_place.h"
 #include "compile/kernel.h"
 #include "compile/kernel_cache.h"
 #include "compile/labels.h"
@@ -31,6 +33,9 @@ class Lowering {
  private:
   void ports(const ir::Graph& source);
   void add_step(Kernel kernel, const std::string& signature);
+  void write_in_place();
+  bool shares(size_t step, const std::map<int, std::pair<size_t, size_t>>& uses);
+  void name_functions();
   void place_values();
   int root(int value) const;
   void add_group(const Scene& scene, const Group& group, Algorithm algorithm);
@@ -44,6 +49,9 @@ class Lowering {
   std::vector<std::vector<int>> readers_;
   Lowered out_;
   std::vector<Kernel> kernels_;               // by step
+  std::vector<std::string> signatures_;       // of their functions
+  std::set<int> ports_;                       // values that lie in the caller's buffers
+  std::map<int, int> inside_;                 // a value -> the one that it is written over
   std::map<std::string, std::string> names_;  // the signature of a function -> its name
   std::map<int, std::vector<std::pair<std::optional<Packing>, uint32_t>>> weights_;  // by value
 };
@@ -91,9 +99,58 @@ void Lowering::add_step(Kernel kernel, const std::string& signature) {
   step.scratch_bytes = static_cast<uint64_t>(kernel.function.scratch_bytes());
   step.flops = kernel.flops;
   step.bytes = kernel.bytes;
-  step.function = function_for(kernel.function, signature);
   out_.plan.steps.push_back(std::move(step));
   kernels_.push_back(std::move(kernel));
+  signatures_.push_back(signature);
+}
+
+// Makes a pair of arguments of the step one, where what is read is not needed afterwards. `uses`: first and last step of each
+// root.
+bool Lowering::shares(size_t step, const std::map<int, std::pair<size_t, size_t>>& uses) {
+  Kernel& k = kernels_[step];
+  const auto in_arena = [&](int value) {
+    return !g_.values[static_cast<size_t>(value)].constant && !ports_.count(value) && !inside_.count(value);
+  };
+  const auto plain = [&](int value) {
+    return static_cast<size_t>(value) < layouts_.size() && layouts_[static_cast<size_t>(value)].offset == 0;
+  };
+  for (size_t w = 0; w < k.arguments.size(); ++w) {
+    const int out = k.arguments[w].value;
+    if (!k.function.buffers[w].written || root(out) != out || !plain(out) || !in_arena(out)) continue;
+    if (uses.at(out) == std::pair(step, step) || uses.at(out).first != step)
+      continue;  // nobody reads it, or it is shared
+    for (size_t r = 0; r < k.arguments.size(); ++r) {
+      const int from = root(k.arguments[r].value);
+      if (k.function.buffers[r].written || k.arguments[r].packing || !plain(k.arguments[r].value)) continue;
+      if (g_.values[static_cast<size_t>(from)].constant || ports_.count(from) || uses.at(from).second != step) continue;
+      if (g_.values[static_cast<size_t>(from)].bytes() != g_.values[static_cast<size_t>(out)].bytes()) continue;
+      const auto same = std::count_if(k.arguments.begin(), k.arguments.end(),
+                                      [&](const Argument& a) { return root(a.value) == from; });
+      if (same != 1 || !may_share(k.function, static_cast<int>(r), static_cast<int>(w))) continue;
+      k.function = sharing(std::move(k.function), static_cast<int>(r), static_cast<int>(w));
+      k.arguments.erase(k.arguments.begin() + static_cast<ptrdiff_t>(r));
+      inside_[out] = from;
+      return true;
+    }
+  }
+  return false;
+}
+
+// What a step reads for the last time may be where it writes.
+void Lowering::write_in_place() {
+  std::map<int, std::pair<size_t, size_t>> uses;
+  for (size_t s = 0; s < kernels_.size(); ++s)
+    for (const Argument& a : kernels_[s].arguments) {
+      const auto [it, fresh] = uses.try_emplace(root(a.value), s, s);
+      it->second.second = s;
+    }
+  for (size_t s = 0; s < kernels_.size(); ++s)
+    if (shares(s, uses)) signatures_[s] = loop::signature(kernels_[s].function);
+}
+
+void Lowering::name_functions() {
+  for (size_t s = 0; s < kernels_.size(); ++s)
+    out_.plan.steps[s].function = function_for(kernels_[s].function, signatures_[s]);
 }
 
 uint32_t Lowering::weight(const Argument& a) {
@@ -128,10 +185,19 @@ void Lowering::place_values() {
       if (fresh) intervals.push_back({static_cast<uint64_t>(v.bytes()), static_cast<int>(s), static_cast<int>(s)});
       intervals[it->second].last = static_cast<int>(s);
     }
+  for (const auto& [value, over] : inside_)
+    intervals[interval_of.at(value)].inside = static_cast<int>(interval_of.at(over));
   const Arena arena = plan_arena(intervals);
+  std::vector<int> last(intervals.size(), -1);  // of what lies in a place of its own
+  for (size_t i = 0; i < intervals.size(); ++i) {
+    size_t at = i;
+    while (intervals[at].inside >= 0) at = static_cast<size_t>(intervals[at].inside);
+    last[at] = std::max(last[at], intervals[i].last);
+  }
   for (const auto& [value, i] : interval_of) {
     places[value] = {Space::Arena, 0, arena.offsets[i]};
-    out_.plan.steps[static_cast<size_t>(intervals[i].last)].freed.push_back({arena.offsets[i], intervals[i].bytes});
+    if (last[i] >= 0)
+      out_.plan.steps[static_cast<size_t>(last[i])].freed.push_back({arena.offsets[i], intervals[i].bytes});
   }
   out_.plan.arena_bytes = arena.bytes;
   out_.least_arena_bytes = arena.lower_bound;
@@ -216,6 +282,11 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
   out_.plan.target = options_.target;
   const Scene scene = make_scene(g_, layouts_, readers_, options_);
   for (size_t i = 0; i < model.groups.size(); ++i) add_group(scene, model.groups[i], model.algorithms[i]);
+  for (const int v : g_.inputs) ports_.insert(v);
+  for (const int v : g_.outputs) ports_.insert(root(v));
+  // Kernels of a cache are timed on the same buffers again and again, which must not change.
+  if (options_.fuse && options_.in_place && !options_.cache) write_in_place();
+  name_functions();
   place_values();
   return std::move(out_);
 }

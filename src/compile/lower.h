@@ -21,6 +21,7 @@ struct LowerOptions {
   bool contract = true;  // off: contractions are plain loops
   bool winograd = true;  // off: no algorithm that rounds otherwise than a sum of products in some order
   bool weights = true;   // off: the plan's weights have no bytes, for those who ask for sizes alone
+  bool in_place = true;  // steps write over what they read for the last time
   // The graph is a piece of a larger one, to be priced and not to be run: images at its ends lie as convolutions leave them,
   // channels last, and results as they are computed.
   bool piece = false;

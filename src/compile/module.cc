@@ -30,17 +30,38 @@ bool same_ports(const std::vector<Port>& a, const std::vector<Port>& b) {
   });
 }
 
-Expected<void> check(const std::vector<Variant>& variants) {
+bool same_names(const std::vector<Port>& a, const std::vector<Port>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Port& x, const Port& y) { return x.name == y.name && x.dtype == y.dtype; });
+}
+
+// A run has to tell sizes apart by what it is given.
+Expected<void> check_sizes(const std::vector<Variant>& variants, size_t sizes) {
+  if (sizes == 0 || variants.size() % sizes != 0)
+    return Diagnostic("E-module", "Every variant of a module must have all of its sizes.");
+  for (size_t i = 0; i < sizes; ++i) {
+    const Plan& plan = variants[i].plan;
+    if (!same_names(plan.inputs, variants[0].plan.inputs) || !same_names(plan.outputs, variants[0].plan.outputs))
+      return Diagnostic("E-module", "The sizes of a module differ in more than the dims of their inputs and outputs.");
+    for (size_t k = 0; k < i; ++k)
+      if (same_ports(plan.inputs, variants[k].plan.inputs))
+        return Diagnostic("E-module", "Two sizes of a module have the same inputs.");
+  }
+  return {};
+}
+
+Expected<void> check(const std::vector<Variant>& variants, size_t sizes) {
   if (variants.empty()) return Diagnostic("E-module", "A module needs at least one variant.");
+  ISOMER_CHECK_OK(check_sizes(variants, sizes));
   const Plan& first = variants[0].plan;
   std::set<std::string_view> kernels;
-  for (const Variant& variant : variants) {
-    const Plan& plan = variant.plan;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Plan &plan = variants[i].plan, &like = variants[i % sizes].plan;
     if (plan.target.arch != first.target.arch) {
       return Diagnostic("E-module", "The variants " + quoted(first.target.name) + " and " + quoted(plan.target.name) +
                                         " are for different architectures; write one module for each.");
     }
-    if (!same_ports(plan.inputs, first.inputs) || !same_ports(plan.outputs, first.outputs)) {
+    if (!same_ports(plan.inputs, like.inputs) || !same_ports(plan.outputs, like.outputs)) {
       return Diagnostic("E-module", "The variants of a module differ in their inputs or outputs.");
     }
     std::set<std::string_view> own;
@@ -132,14 +153,14 @@ bool write_parts(OutputFile& file, const std::string& head, const WeightLayout& 
 }
 
 // The library that the linker made, with the place of the weights filled in, up to where they begin.
-Expected<std::string> linked_head(const std::vector<Variant>& variants, const WeightLayout& weights) {
+Expected<std::string> linked_head(const std::vector<Variant>& variants, size_t sizes, const WeightLayout& weights) {
   const loop::Arch arch = variants[0].plan.target.arch;
   const std::vector<RuntimeObject> runtime = runtime_objects(arch);
   if (runtime.empty()) {
     return Diagnostic("E-module", "This build of Isomer has no runtime for " + quoted(variants[0].plan.target.name) +
                                       "; build it where clang-19 is installed.");
   }
-  ISOMER_TRY(const std::string tables, module_tables(variants, weights));
+  ISOMER_TRY(const std::string tables, module_tables(variants, sizes, weights));
   std::vector<LinkInput> inputs = {{"the module's tables", tables}};
   for (const Variant& variant : variants) {
     for (size_t i = 0; i < variant.objects.size(); ++i) {
@@ -164,10 +185,10 @@ Expected<std::string> linked_head(const std::vector<Variant>& variants, const We
 
 }  // namespace
 
-Expected<ModuleSize> write_module(const std::string& path, const std::vector<Variant>& variants) {
-  ISOMER_CHECK_OK(check(variants));
+Expected<ModuleSize> write_module(const std::string& path, const std::vector<Variant>& variants, size_t sizes) {
+  ISOMER_CHECK_OK(check(variants, sizes));
   const WeightLayout weights = layout_weights(variants);
-  ISOMER_TRY(const std::string head, linked_head(variants, weights));
+  ISOMER_TRY(const std::string head, linked_head(variants, sizes, weights));
   OutputFile file(path);
   const uint16_t machine = elf_machine(variants[0].plan.target.arch);
   if (!write_parts(file, head, weights, machine)) {

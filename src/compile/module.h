@@ -23,8 +23,9 @@ struct ModuleSize {
   uint64_t weights = 0;  // of it; equal weights of several variants are stored once
 };
 
-// Variants in the order of preference: the first that a CPU has all features for is used. All are of one architecture, have the
-// same inputs and outputs, and no two have a kernel of the same name.
-Expected<ModuleSize> write_module(const std::string& path, const std::vector<Variant>& variants);
+// Variants in the order of preference: the first that a CPU has all features for is used. With `sizes` above 1 each of them is
+// so many plans, one after the other: the model at several sizes, and a run takes the plan that its inputs have. All are of one
+// architecture, have the same inputs and outputs (at equal sizes), and no two have a kernel of the same name.
+Expected<ModuleSize> write_module(const std::string& path, const std::vector<Variant>& variants, size_t sizes = 1);
 
 }  // namespace isomer::compile

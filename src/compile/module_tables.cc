@@ -24,7 +24,8 @@ uint64_t content_hash(const Weight& weight) {
 
 class Builder {
  public:
-  Builder(const std::vector<Variant>& variants, const WeightLayout& weights) : variants_(variants), weights_(weights) {
+  Builder(const std::vector<Variant>& variants, size_t sizes, const WeightLayout& weights)
+      : variants_(variants), sizes_(sizes), weights_(weights) {
     object_.arch = variants[0].plan.target.arch;
   }
 
@@ -33,9 +34,10 @@ class Builder {
     const uint64_t programs_at = object_.pointers.reserve(variants_.size() * sizeof(iso_program), alignof(iso_program));
     iso_module module{};
     module.abi_version = ISO_ABI_VERSION;
-    module.variant_count = static_cast<uint32_t>(variants_.size());
+    module.variant_count = static_cast<uint32_t>(variants_.size() / sizes_);
+    module.size_count = static_cast<uint32_t>(sizes_);
     object_.pointers.set(module_at, &module, sizeof module);
-    point(module_at + offsetof(iso_module, variants), Relocation::To::Pointers, programs_at);
+    point(module_at + offsetof(iso_module, programs), Relocation::To::Pointers, programs_at);
     for (size_t i = 0; i < variants_.size(); ++i) {
       ISOMER_CHECK_OK(program(i, programs_at + i * sizeof(iso_program)));
     }
@@ -144,6 +146,7 @@ class Builder {
   }
 
   const std::vector<Variant>& variants_;
+  const size_t sizes_;
   const WeightLayout& weights_;
   TableObject object_;
   std::map<std::string, uint64_t> texts_;
@@ -179,8 +182,8 @@ WeightLayout layout_weights(const std::vector<Variant>& variants) {
   return layout;
 }
 
-Expected<std::string> module_tables(const std::vector<Variant>& variants, const WeightLayout& weights) {
-  return Builder(variants, weights).build();
+Expected<std::string> module_tables(const std::vector<Variant>& variants, size_t sizes, const WeightLayout& weights) {
+  return Builder(variants, sizes, weights).build();
 }
 
 }  // namespace isomer::compile

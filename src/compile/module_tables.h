@@ -23,6 +23,7 @@ struct WeightLayout {
 
 WeightLayout layout_weights(const std::vector<Variant>& variants);
 
-Expected<std::string> module_tables(const std::vector<Variant>& variants, const WeightLayout& weights);
+// See write_module.
+Expected<std::string> module_tables(const std::vector<Variant>& variants, size_t sizes, const WeightLayout& weights);
 
 }  // namespace isomer::compile

@@ -12,16 +12,17 @@ namespace isomer::driver {
 
 struct CompileOptions {
   std::vector<std::string> targets = {
-      "host"};                         // "host", "x86-64-v3", ...; several: the first that a CPU can run is used
-  std::string pipeline = "inference";  // of graph passes
-  int threads = 0;                     // that compile; 0: one per CPU
-  bool strict = false;                 // no algorithm that rounds otherwise than a sum of products in some order
-  std::string dump_dir;                // when not empty: each kernel's loops, IR and assembly
+      "host"};                      // "host", "x86-64-v3", ...; several: the first that a CPU can run is used
+  std::string pipeline = "module";  // of graph passes
+  int threads = 0;                  // that compile; 0: one per CPU
+  bool strict = false;              // no algorithm that rounds otherwise than a sum of products in some order
+  std::string dump_dir;             // when not empty: each kernel's loops, IR and assembly
 };
 
 struct CompileReport {
   struct Variant {
     std::string target;
+    std::string sizes;  // of the inputs, where there are several
     size_t steps = 0, kernels = 0;
     uint64_t arena_bytes = 0, least_arena_bytes = 0;
   };
@@ -30,7 +31,9 @@ struct CompileReport {
   double pass_seconds = 0, lower_seconds = 0, code_seconds = 0, link_seconds = 0;
 };
 
-// All sizes of the graph are numbers. E-no-compiler in a build without code generator.
-Expected<CompileReport> compile_module(const ir::Graph& graph, const CompileOptions& options, const std::string& path);
+// One model at one set of sizes or several, all of them numbers: a run of the module takes the one that its inputs have.
+// E-dynamic-dim where a size is open, E-no-compiler in a build without code generator.
+Expected<CompileReport> compile_module(const std::vector<ir::Graph>& sizes, const CompileOptions& options,
+                                       const std::string& path);
 
 }  // namespace isomer::driver

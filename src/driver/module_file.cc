@@ -1,5 +1,7 @@
 #include "driver/module_file.h"
 
+#include <algorithm>
+
 #include "ops/table.h"
 
 namespace isomer::driver {
@@ -58,22 +60,33 @@ Expected<std::shared_ptr<const ModuleFile>> ModuleFile::open(const std::string& 
   if (!model) return failure("E-module", error);
   std::shared_ptr<ModuleFile> file(new ModuleFile(model));
   iso_describe(model, &file->info_, nullptr);
-  for (uint32_t i = 0; i < file->info_.inputs; ++i) {
-    ISOMER_TRY(Port port, port_of(iso_input(model, i)));
-    file->inputs_.push_back(std::move(port));
-  }
-  for (uint32_t i = 0; i < file->info_.outputs; ++i) {
-    ISOMER_TRY(Port port, port_of(iso_output(model, i)));
-    file->outputs_.push_back(std::move(port));
+  for (uint32_t s = 0; s < iso_size_count(model); ++s) {
+    Ports& ports = file->sizes_.emplace_back();
+    for (uint32_t i = 0; i < file->info_.inputs; ++i) {
+      ISOMER_TRY(Port port, port_of(iso_input_at(model, s, i)));
+      ports.inputs.push_back(std::move(port));
+    }
+    for (uint32_t i = 0; i < file->info_.outputs; ++i) {
+      ISOMER_TRY(Port port, port_of(iso_output_at(model, s, i)));
+      ports.outputs.push_back(std::move(port));
+    }
   }
   return std::shared_ptr<const ModuleFile>(std::move(file));
 }
 
 ModuleFile::~ModuleFile() { iso_close(model_, nullptr); }
 
+const std::vector<ModuleFile::Port>& ModuleFile::outputs_for(const std::vector<Tensor>& inputs) const {
+  for (const Ports& ports : sizes_)
+    if (std::equal(inputs.begin(), inputs.end(), ports.inputs.begin(), ports.inputs.end(),
+                   [](const Tensor& t, const Port& p) { return t.dims() == p.dims; }))
+      return ports.outputs;
+  return outputs();
+}
+
 Expected<ir::Graph> ModuleFile::input_graph() const {
   ir::GraphBuilder builder(ops::table(), info_.model);
-  for (const Port& port : inputs_) {
+  for (const Port& port : inputs()) {
     ISOMER_TRY([[maybe_unused]] const ir::Value value,
                builder.input(port.name, {port.dtype, Shape::of(port.dims), nullptr}));
   }
@@ -91,7 +104,7 @@ ModuleRun::~ModuleRun() { iso_free_context(context_, nullptr); }
 
 Expected<std::vector<Tensor>> ModuleRun::run(const std::vector<Tensor>& inputs) {
   std::vector<Tensor> outputs;
-  for (const ModuleFile::Port& port : file_->outputs()) outputs.emplace_back(port.dtype, port.dims);
+  for (const ModuleFile::Port& port : file_->outputs_for(inputs)) outputs.emplace_back(port.dtype, port.dims);
   ISOMER_CHECK_OK(run_into(inputs, outputs));
   return outputs;
 }

@@ -32,8 +32,12 @@ class ModuleFile {
   ModuleFile& operator=(const ModuleFile&) = delete;
 
   const iso_info& info() const { return info_; }
-  const std::vector<Port>& inputs() const { return inputs_; }
-  const std::vector<Port>& outputs() const { return outputs_; }
+  // At the first of the sizes that it was compiled at.
+  const std::vector<Port>& inputs() const { return sizes_[0].inputs; }
+  const std::vector<Port>& outputs() const { return sizes_[0].outputs; }
+  size_t size_count() const { return sizes_.size(); }
+  // The outputs of a run on these inputs; those of the first sizes where none fits, and then the run says so.
+  const std::vector<Port>& outputs_for(const std::vector<Tensor>& inputs) const;
   // A graph of the inputs alone, for make_inputs.
   Expected<ir::Graph> input_graph() const;
 
@@ -42,7 +46,10 @@ class ModuleFile {
   explicit ModuleFile(iso_model* model) : model_(model) {}
   iso_model* model_;
   iso_info info_{};
-  std::vector<Port> inputs_, outputs_;
+  struct Ports {
+    std::vector<Port> inputs, outputs;
+  };
+  std::vector<Ports> sizes_;
 };
 
 // The memory and threads of one run at a time.

@@ -3,8 +3,10 @@
 
 namespace isomer::passes {
 
-const std::vector<Pipeline>& pipelines() {
-  static const std::vector<Pipeline> all = {
+namespace {
+
+std::vector<Pipeline> written() {
+  const std::vector<Pipeline> list = {
       {"composites",
        "Only puts together what exporters took apart, attention included.",
        {
@@ -39,6 +41,26 @@ const std::vector<Pipeline>& pipelines() {
            {{"dead_code"}},
        }},
   };
+  return list;
+}
+
+// A module has no interpreter to run an `if`.
+Pipeline with_selection(Pipeline p) {
+  p.name = "module";
+  p.doc = "The same for a module, which cannot leave an if to the interpreter: it selects between the branches.";
+  // Once for each level of nesting; what a selection leaves of constants is folded at once.
+  p.steps.insert(p.steps.begin() + 1, {{"select_branches", "fold_constants", "inline_branches"}, 4});
+  return p;
+}
+
+}  // namespace
+
+const std::vector<Pipeline>& pipelines() {
+  static const std::vector<Pipeline> all = [] {
+    std::vector<Pipeline> list = written();
+    list.push_back(with_selection(list.back()));
+    return list;
+  }();
   return all;
 }
 

@@ -124,9 +124,40 @@ static int check_overlap(const side* in, const side* out, iso_error* error) {
   return ISO_OK;
 }
 
-int iso_bind(iso_context_impl* c, const iso_buffer* inputs, uint32_t input_count, const iso_buffer* outputs,
+static int fits(const iso_program* p, const iso_buffer* inputs, uint32_t count) {
+  const side s = {p, "input", p->inputs, p->input_count, NULL};
+  for (uint32_t i = 0; i < count; ++i) {
+    const int index = inputs[i].name ? find(&s, inputs[i].name) : (int)i;
+    if (index < 0 || (uint32_t)index >= s.count) return 0;
+    const iso_tensor* tensor = &s.tensors[index];
+    if (inputs[i].bytes != tensor->bytes || (inputs[i].dims && !same_dims(tensor, &inputs[i]))) return 0;
+  }
+  return 1;
+}
+
+iso_sized* iso_choose(iso_context_impl* c, const iso_buffer* inputs, uint32_t input_count, iso_error* error) {
+  const uint32_t count = c->model->sizes;
+  const iso_program* p = c->model->programs;
+  if (count == 1 || !inputs || input_count != p->input_count) return c->sized;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (fits(&p[i], inputs, input_count)) return &c->sized[i];
+  }
+  const side s = {p, "input", p->inputs, p->input_count, NULL};
+  for (uint32_t i = 0; i < input_count; ++i) {
+    if (inputs[i].name && find(&s, inputs[i].name) < 0) return c->sized; /* no matter of sizes */
+  }
+  char first[160];
+  iso_type_text(first, sizeof first, p->inputs[0].dtype, p->inputs[0].rank, p->inputs[0].dims);
+  iso_fail(
+      error, ISO_BAD_SHAPE,
+      "The model '%.80s' was compiled at %u sizes, and the inputs have none of them; at the first one '%.80s' is %s.",
+      p->model, count, p->inputs[0].name, first);
+  return NULL;
+}
+
+int iso_bind(iso_sized* c, const iso_buffer* inputs, uint32_t input_count, const iso_buffer* outputs,
              uint32_t output_count, iso_error* error) {
-  const iso_program* p = c->model->program;
+  const iso_program* p = c->program;
   const side in = {p, "input", p->inputs, p->input_count, c->bound};
   const side out = {p, "output", p->outputs, p->output_count, c->bound + p->input_count};
   int code = bind_side(&in, inputs, input_count, error);
@@ -139,8 +170,8 @@ int iso_bind(iso_context_impl* c, const iso_buffer* inputs, uint32_t input_count
   return ISO_OK;
 }
 
-void iso_deliver(iso_context_impl* c) {
-  const iso_program* p = c->model->program;
+void iso_deliver(iso_sized* c) {
+  const iso_program* p = c->program;
   for (uint32_t i = 0; i < p->output_count; ++i) {
     const iso_bound* bound = &c->bound[p->input_count + i];
     if (bound->used == bound->copy) memcpy(bound->user, bound->used, p->outputs[i].bytes);

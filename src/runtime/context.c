@@ -27,7 +27,7 @@ static int available_cpus(void) {
 static int no_memory(const iso_context_impl* c, uint64_t bytes, iso_error* error) {
   return iso_fail(error, ISO_NO_MEMORY,
                   "There is no memory for a context of the model '%.80s': %llu bytes were asked for.",
-                  c->model->program->model, (unsigned long long)bytes);
+                  c->model->programs->model, (unsigned long long)bytes);
 }
 
 static void stop_threads(iso_context_impl* c) {
@@ -63,8 +63,8 @@ static int resolve_threads(int* threads, iso_error* error) {
 }
 
 /* All arguments whose address is known before a run; the others become patches. */
-static int resolve_arguments(iso_context_impl* c, iso_error* error) {
-  const iso_program* p = c->model->program;
+static int resolve_arguments(const iso_context_impl* context, iso_sized* c, iso_error* error) {
+  const iso_program* p = c->program;
   uint64_t total = 0, patches = 0;
   for (uint32_t s = 0; s < p->step_count; ++s) {
     total += p->steps[s].argument_count;
@@ -75,16 +75,16 @@ static int resolve_arguments(iso_context_impl* c, iso_error* error) {
   }
   c->arguments = calloc(total + 1, sizeof *c->arguments);
   c->patches = calloc(patches + 1, sizeof *c->patches);
-  if (!c->arguments || !c->patches) return no_memory(c, total * sizeof(void*), error);
+  if (!c->arguments || !c->patches) return no_memory(context, total * sizeof(void*), error);
   uint64_t slot = 0;
   for (uint32_t s = 0; s < p->step_count; ++s) {
     c->first[s] = slot;
     for (uint32_t i = 0; i < p->steps[s].argument_count; ++i, ++slot) {
       const iso_place place = p->steps[s].arguments[i];
       if (place.space == ISO_IN_ARENA) {
-        c->arguments[slot] = c->arena + place.offset;
+        c->arguments[slot] = context->arena + place.offset;
       } else if (place.space == ISO_IN_WEIGHTS) {
-        c->arguments[slot] = (char*)(uintptr_t)c->model->weights + place.offset;
+        c->arguments[slot] = (char*)(uintptr_t)context->model->weights + place.offset;
       } else if (place.space == ISO_AT_ADDRESS) {
         c->arguments[slot] = (void*)(uintptr_t)place.offset;
       } else {
@@ -95,10 +95,8 @@ static int resolve_arguments(iso_context_impl* c, iso_error* error) {
   return ISO_OK;
 }
 
-static void release(iso_context_impl* c) {
-  const iso_program* p = c->model->program;
-  stop_threads(c);
-  iso_unmap(c->arena, c->arena_bytes);
+static void release_sized(iso_sized* c) {
+  const iso_program* p = c->program;
   for (uint32_t i = 0; c->bound && i < p->input_count + p->output_count; ++i) {
     const iso_tensor* tensor = i < p->input_count ? &p->inputs[i] : &p->outputs[i - p->input_count];
     iso_unmap(c->bound[i].copy, tensor->bytes + tensor->slack);
@@ -108,22 +106,47 @@ static void release(iso_context_impl* c) {
   free(c->first);
   free(c->patches);
   free(c->arguments);
+}
+
+static void release(iso_context_impl* c) {
+  stop_threads(c);
+  iso_unmap(c->arena, c->arena_bytes);
+  for (uint32_t i = 0; c->sized && i < c->model->sizes; ++i) release_sized(&c->sized[i]);
+  free(c->sized);
   atomic_fetch_sub(&c->model->contexts, 1);
   free(c);
 }
 
-static int allocate(iso_context_impl* c, int threads, iso_error* error) {
-  const iso_program* p = c->model->program;
-  c->arena_bytes = p->arena_bytes + ISO_SLACK;
-  c->scratch_stride = rounded_up(p->scratch_bytes + ISO_SLACK);
-  c->arena = iso_map(c->arena_bytes);
-  if (!c->arena) return no_memory(c, c->arena_bytes, error);
+static int allocate_sized(const iso_context_impl* context, iso_sized* c, const iso_program* p, iso_error* error) {
+  c->program = p;
   c->first = calloc(p->step_count + 1u, sizeof *c->first);
   c->times = calloc(p->step_count + 1u, sizeof *c->times);
   c->bound = calloc(p->input_count + p->output_count + 1u, sizeof *c->bound);
-  if (!c->first || !c->times || !c->bound) return no_memory(c, p->step_count * sizeof *c->times, error);
-  const int code = resolve_arguments(c, error);
-  return code ? code : start_threads(c, threads, error);
+  if (!c->first || !c->times || !c->bound) return no_memory(context, p->step_count * sizeof *c->times, error);
+  return resolve_arguments(context, c, error);
+}
+
+static int allocate(iso_context_impl* c, int threads, iso_error* error) {
+  const iso_program* programs = c->model->programs;
+  const uint32_t count = c->model->sizes;
+  uint64_t arena = 0, scratch = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (programs[i].arena_bytes > arena) arena = programs[i].arena_bytes;
+    if (programs[i].scratch_bytes > scratch) scratch = programs[i].scratch_bytes;
+  }
+  c->arena_bytes = arena + ISO_SLACK;
+  c->scratch_stride = rounded_up(scratch + ISO_SLACK);
+  c->arena = iso_map(c->arena_bytes);
+  if (!c->arena) return no_memory(c, c->arena_bytes, error);
+  c->sized = calloc(count, sizeof *c->sized);
+  if (!c->sized) return no_memory(c, count * sizeof *c->sized, error);
+  c->used = c->sized;
+  for (uint32_t i = 0; i < count; ++i) c->sized[i].program = &programs[i];
+  for (uint32_t i = 0; i < count; ++i) {
+    const int code = allocate_sized(c, &c->sized[i], &programs[i], error);
+    if (code) return code;
+  }
+  return start_threads(c, threads, error);
 }
 
 iso_context* iso_context_new(iso_model* model, int threads, uint32_t flags, iso_error* error) {
@@ -187,10 +210,11 @@ static int step_failed(const iso_program* p, const iso_step* step, int32_t statu
 }
 
 static void poison_before(iso_context_impl* c) {
-  const iso_program* p = c->model->program;
+  const iso_program* p = c->used->program;
   memset(c->arena, POISON, c->arena_bytes);
   memset(c->scratch, POISON, c->scratch_bytes);
-  for (uint32_t i = 0; i < p->output_count; ++i) memset(c->bound[p->input_count + i].used, POISON, p->outputs[i].bytes);
+  for (uint32_t i = 0; i < p->output_count; ++i)
+    memset(c->used->bound[p->input_count + i].used, POISON, p->outputs[i].bytes);
 }
 
 static void poison_after(iso_context_impl* c, const iso_step* step) {
@@ -207,17 +231,18 @@ static void count_time(iso_time* time, int64_t nanoseconds) {
 }
 
 static int run_steps(iso_context_impl* c, iso_error* error) {
-  const iso_program* p = c->model->program;
+  const iso_sized* sized = c->used;
+  const iso_program* p = sized->program;
   const int profile = (c->flags & ISO_PROFILE) != 0, poison = (c->flags & ISO_POISON) != 0;
   if (poison) poison_before(c);
   int64_t start = profile ? now() : 0;
   for (uint32_t s = 0; s < p->step_count; ++s) {
     const iso_step* step = &p->steps[s];
-    const int32_t status = iso_pool_run(c->pool, step, c->arguments + c->first[s]);
+    const int32_t status = iso_pool_run(c->pool, step, sized->arguments + sized->first[s]);
     if (status) return step_failed(p, step, status, error);
     if (profile) {
       const int64_t end = now();
-      count_time(&c->times[s], end - start);
+      count_time(&sized->times[s], end - start);
       start = end;
     }
     if (poison) poison_after(c, step);
@@ -229,16 +254,19 @@ static int bind_and_run(iso_context_impl* c, const iso_buffer* inputs, uint32_t 
                         uint32_t output_count, iso_error* error) {
   if (!c->pool)
     return iso_fail(error, ISO_NO_MEMORY, "The context has no threads left, since the system refused them.");
-  int code = iso_bind(c, inputs, input_count, outputs, output_count, error);
+  iso_sized* sized = iso_choose(c, inputs, input_count, error);
+  if (!sized) return ISO_BAD_SHAPE;
+  int code = iso_bind(sized, inputs, input_count, outputs, output_count, error);
   if (code) return code;
-  const uint32_t base = c->model->program->input_count;
-  for (uint64_t i = 0; i < c->patch_count; ++i) {
-    const iso_place place = c->patches[i].place;
-    const iso_bound* bound = &c->bound[place.space == ISO_IN_INPUT ? place.index : base + place.index];
-    c->arguments[c->patches[i].slot] = (char*)bound->used + place.offset;
+  c->used = sized;
+  const uint32_t base = sized->program->input_count;
+  for (uint64_t i = 0; i < sized->patch_count; ++i) {
+    const iso_place place = sized->patches[i].place;
+    const iso_bound* bound = &sized->bound[place.space == ISO_IN_INPUT ? place.index : base + place.index];
+    sized->arguments[sized->patches[i].slot] = (char*)bound->used + place.offset;
   }
   code = run_steps(c, error);
-  if (code == ISO_OK) iso_deliver(c);
+  if (code == ISO_OK) iso_deliver(sized);
   return code;
 }
 
@@ -257,21 +285,24 @@ int iso_context_set_profile(iso_context* context, int on, iso_error* error) {
   const int code = enter(c, error);
   if (code) return code;
   c->flags = on ? c->flags | ISO_PROFILE : c->flags & ~ISO_PROFILE;
-  if (on) memset(c->times, 0, c->model->program->step_count * sizeof *c->times);
+  for (uint32_t i = 0; on && i < c->model->sizes; ++i) {
+    iso_sized* sized = &c->sized[i];
+    memset(sized->times, 0, sized->program->step_count * sizeof *sized->times);
+  }
   leave(c);
   return ISO_OK;
 }
 
 int iso_context_profile(const iso_context* context, uint32_t step, iso_profile* profile, iso_error* error) {
   const iso_context_impl* c = (const iso_context_impl*)context;
-  const iso_program* p = c->model->program;
+  const iso_program* p = c->used->program;
   if (!profile) return iso_fail(error, ISO_BAD_ARGUMENT, "There is no place for the profile: it is NULL.");
   if (step >= p->step_count) {
     return iso_fail(error, ISO_BAD_ARGUMENT, "The model '%.80s' has %u steps, and step %u was asked for.", p->model,
                     p->step_count, step);
   }
   const iso_step* s = &p->steps[step];
-  const iso_time* t = &c->times[step];
+  const iso_time* t = &c->used->times[step];
   *profile = (iso_profile){
       s->name, s->origin, s->tasks, s->flops, s->bytes, t->runs, (double)t->total * 1e-9, (double)t->fastest * 1e-9};
   return ISO_OK;

@@ -130,6 +130,8 @@ typedef struct {
   int (*run)(iso_context*, const iso_buffer*, uint32_t, const iso_buffer*, uint32_t, iso_error*);
   int (*set_profile)(iso_context*, int, iso_error*);
   int (*profile)(const iso_context*, uint32_t, iso_profile*, iso_error*);
+  uint32_t (*sizes)(const iso_model*);
+  const iso_tensor* (*tensor_at)(const iso_model*, uint32_t, int, uint32_t);
 } iso_api;
 
 /* What every model and context starts with; the rest is the runtime's own. */
@@ -180,6 +182,21 @@ static inline const iso_tensor* iso_input(const iso_model* model, uint32_t index
 }
 static inline const iso_tensor* iso_output(const iso_model* model, uint32_t index) {
   return model ? model->api->output(model, index) : NULL;
+}
+
+/* A model that was compiled at several sizes has a list of them: the same inputs and outputs with other dims. iso_input and
+ * iso_output tell of the first; iso_run takes the one that its input buffers have, whose outputs are those to be given. */
+static inline uint32_t iso_size_count(const iso_model* model) {
+  if (!model) return 0;
+  return model->api->bytes > offsetof(iso_api, sizes) ? model->api->sizes(model) : 1;
+}
+static inline const iso_tensor* iso_input_at(const iso_model* model, uint32_t size, uint32_t index) {
+  if (size == 0 || !model || size >= iso_size_count(model)) return size == 0 ? iso_input(model, index) : NULL;
+  return model->api->tensor_at(model, size, 0, index);
+}
+static inline const iso_tensor* iso_output_at(const iso_model* model, uint32_t size, uint32_t index) {
+  if (size == 0 || !model || size >= iso_size_count(model)) return size == 0 ? iso_output(model, index) : NULL;
+  return model->api->tensor_at(model, size, 1, index);
 }
 
 /* Memory and threads of one run at a time. `threads` counts the caller of iso_run; 0 means one per CPU of this process. The

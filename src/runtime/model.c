@@ -4,7 +4,9 @@
 #include "runtime/failure.h"
 #include "runtime/libc.h"
 
-static const iso_program* program_of(const iso_model* model) { return ((const iso_model_impl*)model)->program; }
+static const iso_program* program_of(const iso_model* model) { return ((const iso_model_impl*)model)->programs; }
+
+static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static int model_info(const iso_model* model, iso_info* info, iso_error* error) {
   if (!info)
@@ -19,7 +21,20 @@ static int model_info(const iso_model* model, iso_info* info, iso_error* error) 
                      .weight_bytes = p->weight_bytes,
                      .arena_bytes = p->arena_bytes,
                      .scratch_bytes = p->scratch_bytes};
+  for (uint32_t i = 1; i < ((const iso_model_impl*)model)->sizes; ++i) {
+    info->arena_bytes = most(info->arena_bytes, p[i].arena_bytes);
+    info->scratch_bytes = most(info->scratch_bytes, p[i].scratch_bytes);
+  }
   return ISO_OK;
+}
+
+static uint32_t model_sizes(const iso_model* model) { return ((const iso_model_impl*)model)->sizes; }
+
+static const iso_tensor* model_tensor_at(const iso_model* model, uint32_t size, int output, uint32_t index) {
+  if (size >= model_sizes(model)) return NULL;
+  const iso_program* p = program_of(model) + size;
+  if (index >= (output ? p->output_count : p->input_count)) return NULL;
+  return output ? &p->outputs[index] : &p->inputs[index];
 }
 
 static const iso_tensor* model_input(const iso_model* model, uint32_t index) {
@@ -37,7 +52,7 @@ static int model_close(iso_model* model, iso_error* error) {
   const uint32_t contexts = atomic_load(&impl->contexts);
   if (contexts) {
     return iso_fail(error, ISO_BUSY, "The model '%.80s' has %u open contexts; free them before it is closed.",
-                    impl->program->model, contexts);
+                    impl->programs->model, contexts);
   }
   free(impl);
   return ISO_OK;
@@ -54,7 +69,9 @@ static const iso_api api = {ISO_VERSION,
                             iso_context_set_threads,
                             iso_context_run,
                             iso_context_set_profile,
-                            iso_context_profile};
+                            iso_context_profile,
+                            model_sizes,
+                            model_tensor_at};
 
 static int place_is_inside(const iso_program* p, const iso_place* place) {
   switch (place->space) {
@@ -107,23 +124,41 @@ static int check_program(const iso_program* p, const void* weights, iso_error* e
   return ISO_OK;
 }
 
-iso_model* iso_open_program_at(const iso_program* program, const void* weights, iso_error* error) {
-  if (!program) {
+/* What iso_choose and the callers rely on. */
+static int same_ports(const iso_program* a, const iso_program* b) {
+  if (a->input_count != b->input_count || a->output_count != b->output_count) return 0;
+  for (uint32_t i = 0; i < a->input_count; ++i) {
+    if (strcmp(a->inputs[i].name, b->inputs[i].name) || a->inputs[i].dtype != b->inputs[i].dtype) return 0;
+  }
+  for (uint32_t i = 0; i < a->output_count; ++i) {
+    if (strcmp(a->outputs[i].name, b->outputs[i].name) || a->outputs[i].dtype != b->outputs[i].dtype) return 0;
+  }
+  return 1;
+}
+
+iso_model* iso_open_programs_at(const iso_program* program, uint32_t count, const void* weights, iso_error* error) {
+  if (!program || !count) {
     iso_fail(error, ISO_BAD_ARGUMENT, "The program is NULL.");
     return NULL;
   }
-  if (check_program(program, weights, error)) return NULL;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (check_program(&program[i], weights, error)) return NULL;
+    if (same_ports(program, &program[i])) continue;
+    iso_fail(error, ISO_BAD_FILE, "The sizes of the model '%.80s' have different inputs or outputs.", program->model);
+    return NULL;
+  }
   iso_model_impl* model = calloc(1, sizeof *model);
   if (!model) {
     iso_fail(error, ISO_NO_MEMORY, "There is no memory to open the model '%.80s'.", program->model);
     return NULL;
   }
   model->base.api = &api;
-  model->program = program;
+  model->programs = program;
+  model->sizes = count;
   model->weights = weights;
   return &model->base;
 }
 
 iso_model* iso_open_program(const iso_program* program, iso_error* error) {
-  return iso_open_program_at(program, program ? program->weights : NULL, error);
+  return iso_open_programs_at(program, 1, program ? program->weights : NULL, error);
 }

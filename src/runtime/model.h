@@ -8,8 +8,10 @@
 
 typedef struct {
   iso_model base;
-  const iso_program* program;
-  const void* weights; /* of the program, or where its module has them */
+  const iso_program*
+      programs; /* the model at each of its sizes: nothing but dims differs in their inputs and outputs */
+  uint32_t sizes;
+  const void* weights; /* of the programs, or where their module has them */
   _Atomic uint32_t contexts;
 } iso_model_impl;
 
@@ -31,34 +33,45 @@ typedef struct {
   int64_t total, fastest; /* nanoseconds */
 } iso_time;
 
+/* What a context needs of one program of its model. */
 typedef struct {
-  iso_context base;
-  iso_model_impl* model;
-  _Atomic uint32_t busy;
-  uint32_t flags;
-  char* arena;
-  uint64_t arena_bytes;
-  char* scratch; /* one piece for each thread */
-  uint64_t scratch_bytes, scratch_stride;
-  iso_pool* pool;
-  int threads;
+  const iso_program* program;
   void** arguments; /* of all steps, one after another */
   uint64_t* first;  /* argument of each step */
   iso_patch* patches;
   uint64_t patch_count;
   iso_bound* bound; /* inputs, then outputs */
   iso_time* times;  /* one a step */
+} iso_sized;
+
+typedef struct {
+  iso_context base;
+  iso_model_impl* model;
+  _Atomic uint32_t busy;
+  uint32_t flags;
+  char* arena; /* and scratch: enough for any of the programs */
+  uint64_t arena_bytes;
+  char* scratch; /* one piece for each thread */
+  uint64_t scratch_bytes, scratch_stride;
+  iso_pool* pool;
+  int threads;
+  iso_sized* sized; /* one a program */
+  iso_sized* used;  /* of the last run */
 } iso_context_impl;
 
-/* A model over a program whose weights lie elsewhere than it says. */
-iso_model* iso_open_program_at(const iso_program* program, const void* weights, iso_error* error);
+/* A model over programs whose weights lie elsewhere than they say. */
+iso_model* iso_open_programs_at(const iso_program* programs, uint32_t count, const void* weights, iso_error* error);
 
-/* Checks the caller's buffers against the model and fills context->bound. */
-int iso_bind(iso_context_impl* context, const iso_buffer* inputs, uint32_t input_count, const iso_buffer* outputs,
+/* The program whose inputs these are, by their dims where those are given, else by their bytes; NULL when there is none. A
+ * model of one size has it whatever the inputs are, so that binding says what is wrong. */
+iso_sized* iso_choose(iso_context_impl* context, const iso_buffer* inputs, uint32_t input_count, iso_error* error);
+
+/* Checks the caller's buffers against the program and fills sized->bound. */
+int iso_bind(iso_sized* sized, const iso_buffer* inputs, uint32_t input_count, const iso_buffer* outputs,
              uint32_t output_count, iso_error* error);
 
 /* Hands outputs that were computed in a copy to the caller. */
-void iso_deliver(iso_context_impl* context);
+void iso_deliver(iso_sized* sized);
 
 /* The functions of a context, for the table in model.c. */
 iso_context* iso_context_new(iso_model* model, int threads, uint32_t flags, iso_error* error);

@@ -47,6 +47,13 @@ def read_npy(path):
     return values
 
 
+SIZED = """graph @sized(%x: f32[n,4]) {
+  %p = matmul(%x, const f32[4,3] [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
+  return "y"=softmax(%p), "z"=reduce_sum(%p)
+}
+"""
+
+
 class Deploy(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -155,6 +162,26 @@ class Deploy(unittest.TestCase):
         self.expect_reference('zoo:tiny', text)
         refused = command(*emulated, self.module('zoo:tiny', 'x86-64-v4'), code=1).stderr
         self.assertRegex(refused, r'was built for x86-64-v4 and needs the CPU feature avx512\w+, which this machine does not have')
+
+    def test_several_sizes_in_one_module(self):
+        with open(self.path('sized.iso'), 'w', encoding='utf-8') as f:
+            f.write(SIZED)
+        open_sizes = isomer('compile', self.path('sized.iso'), '-o', self.path('sized.so'), code=2).stderr
+        self.assertRegex(open_sizes, r'E-dynamic-dim.*--dim n=N')
+        module = self.path('sized.so')
+        report = json.loads(isomer('compile', self.path('sized.iso'), '--dim', 'n=1,3,8', '-o', module, '--json').stdout)
+        self.assertEqual(len(report['variants']), 3)
+        for n in (1, 3, 8):
+            write_npy(self.path('x.npy'), [0.25 * i - 1 for i in range(n * 4)], (n, 4))
+            args = ['--input', 'x=' + self.path('x.npy')]
+            want = json.loads(isomer('run', self.path('sized.iso'), '--dim', 'n=%d' % n, *args, '--json').stdout)['outputs']
+            for poison in ('0', '1'):
+                got = json.loads(isomer('run', module, *args, '--json', env={'ISOMER_POISON': poison}).stdout)['outputs']
+                self.assertEqual(got, want)
+        write_npy(self.path('x.npy'), [0] * 8, (2, 4))
+        self.assertIn('compiled at 3 sizes', isomer('run', module, '--input', 'x=' + self.path('x.npy'), code=2).stderr)
+        isomer('compile', self.path('sized.iso'), '--dim', 'n=1,1', '-o', module, code=2)
+        isomer('compile', self.path('sized.iso'), '--dim', 'n=' + ','.join(str(i) for i in range(1, 20)), '-o', module, code=2)
 
     def test_same_bytes_twice(self):
         for name in ('a.so', 'b.so'):

@@ -8,6 +8,37 @@
 #include "isomer/units.h"
 
 namespace isomer::tool {
+namespace {
+
+constexpr size_t kMostSizes = 16;
+
+// "batch=1,8" and "length=16,32" as the four sets that they stand for.
+Expected<std::vector<std::vector<std::string>>> size_sets(const std::vector<std::string>& dims) {
+  std::vector<std::vector<std::string>> sets = {{}};
+  for (const std::string& dim : dims) {
+    const size_t equals = dim.rfind('=');
+    std::vector<std::string> choices;
+    for (size_t at = equals; equals != std::string::npos && at != std::string::npos;) {
+      const size_t end = dim.find(',', at + 1);
+      choices.push_back(dim.substr(0, equals + 1) + dim.substr(at + 1, end == std::string::npos ? end : end - at - 1));
+      at = end;
+    }
+    if (choices.empty()) choices.push_back(dim);
+    std::vector<std::vector<std::string>> more;
+    for (const auto& set : sets)
+      for (const std::string& choice : choices) {
+        more.push_back(set);
+        more.back().push_back(choice);
+      }
+    if (more.size() > kMostSizes)
+      return Diagnostic("E-usage",
+                        fmt::format("a module has at most {} sizes, and {} were asked for", kMostSizes, more.size()));
+    sets = std::move(more);
+  }
+  return sets;
+}
+
+}  // namespace
 
 Action declare_compile(CLI::App& app) {
   struct Options {
@@ -28,10 +59,17 @@ Action declare_compile(CLI::App& app) {
   app.add_option("--compile-threads", o->compile.threads, "Threads that compile; 0: one per CPU");
   app.add_option("--dump", o->compile.dump_dir, "Write each kernel's loops, IR and assembly into this folder");
   return [o]() -> Expected<Answer> {
-    ISOMER_TRY(const driver::Model model, load(o->model));
     o->compile.strict = o->accuracy == "strict";
-    ISOMER_TRY(const ir::Graph graph, optimized_graph(model.graph, o->optimize, 0, model.source));
-    ISOMER_TRY(const driver::CompileReport report, driver::compile_module(graph, o->compile, o->out));
+    ISOMER_TRY(const std::vector<std::vector<std::string>> sets, size_sets(o->model.dims));
+    driver::Model model;
+    std::vector<ir::Graph> graphs;
+    for (const std::vector<std::string>& dims : sets) {
+      o->model.dims = dims;
+      ISOMER_TRY(model, load(o->model));
+      ISOMER_TRY(ir::Graph graph, optimized_graph(model.graph, o->optimize, 0, model.source));
+      graphs.push_back(std::move(graph));
+    }
+    ISOMER_TRY(const driver::CompileReport report, driver::compile_module(graphs, o->compile, o->out));
     Answer a;
     a.text =
         fmt::format("wrote {}: {}, of which {} are weights\n", printable(o->out),
@@ -45,7 +83,9 @@ Action declare_compile(CLI::App& app) {
       a.text +=
           fmt::format("{:<24}{} steps, {} kernels, arena {} (at least {})\n", v.target, v.steps, v.kernels,
                       bytes(static_cast<int64_t>(v.arena_bytes)), bytes(static_cast<int64_t>(v.least_arena_bytes)));
+      if (!v.sizes.empty()) a.text += fmt::format("{:<24}{}\n", "", v.sizes);
       a.json["variants"].push_back({{"target", v.target},
+                                    {"sizes", v.sizes},
                                     {"steps", v.steps},
                                     {"kernels", v.kernels},
                                     {"arena_bytes", v.arena_bytes},

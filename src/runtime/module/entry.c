@@ -12,19 +12,19 @@ HIDDEN extern const char __ehdr_start[];                          /* the linker'
 
 __attribute__((visibility("default"))) iso_model* iso_module_v1(iso_error* error) {
   const iso_module* module = &iso_module_data;
-  if (module->abi_version != ISO_ABI_VERSION || module->variant_count == 0) {
+  if (module->abi_version != ISO_ABI_VERSION || module->variant_count == 0 || module->size_count == 0) {
     iso_fail(error, ISO_BAD_VERSION, "The module has version %u of the kernels' interface, and its runtime has %u.",
              module->abi_version, (unsigned)ISO_ABI_VERSION);
     return NULL;
   }
   /* The last one is the least demanding: its refusal is the one to report. */
-  const iso_program* program = &module->variants[module->variant_count - 1];
+  const iso_program* programs = &module->programs[(module->variant_count - 1) * module->size_count];
   for (uint32_t i = 0; i < module->variant_count; ++i) {
     size_t length = 0;
-    if (!iso_missing_feature(module->variants[i].features, &length)) {
-      program = &module->variants[i];
+    if (!iso_missing_feature(module->programs[i * module->size_count].features, &length)) {
+      programs = &module->programs[i * module->size_count];
       break;
     }
   }
-  return iso_open_program_at(program, __ehdr_start + iso_module_weights.weights_address, error);
+  return iso_open_programs_at(programs, module->size_count, __ehdr_start + iso_module_weights.weights_address, error);
 }

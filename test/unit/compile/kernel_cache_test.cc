@@ -40,6 +40,7 @@ TEST(KernelCache, ChangesNoPlan) {
     LowerOptions options;
     options.target = *loop::parse_target("x86-64-v4");
     options.weights = false;
+    options.in_place = false;  // as with a cache
     const auto plain = lower(*ready, ops::table(), options);
     options.cache = &cache;
     const auto first = lower(*ready, ops::table(), options), again = lower(*ready, ops::table(), options);
