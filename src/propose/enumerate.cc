@@ -57,7 +57,8 @@ struct Enumerator::Worker {
       return;
     }
     const bool after = at == 1 && e.commutative_[step.op];
-    const auto rank_fits = [&](Ref r) {
+    const auto fits = [&](Ref r) {
+      if (t.distinct && std::find(step.args.begin(), step.args.begin() + at, r) != step.args.begin() + at) return false;
       return at >= t.ranks.size() || t.ranks[at] < 0 ||
              e.kernels_.info(shape(r)).dims.size() == static_cast<size_t>(t.ranks[at]);
     };
@@ -66,13 +67,13 @@ struct Enumerator::Worker {
       const bool known = used >> i & 1, fresh = i == e.symmetry_.first(c) || (used >> (i - 1) & 1);
       if (!known && !fresh) continue;
       const Ref r = static_cast<Ref>(i);
-      if ((after && r < step.args[0]) || !rank_fits(r)) continue;
+      if ((after && r < step.args[0]) || !fits(r)) continue;
       step.args[at] = r;
       choose(step, at + 1, used | uint32_t{1} << i, f);
     }
     for (size_t i = 0; !t.inputs_only && i < state->sketch.outs; ++i) {
       const Ref r = state->sketch.out[i];
-      if (!is_result(r) || (after && r < step.args[0]) || !rank_fits(r)) continue;
+      if (!is_result(r) || (after && r < step.args[0]) || !fits(r)) continue;
       step.args[at] = r;
       choose(step, at + 1, used, f);
     }

@@ -32,6 +32,11 @@ Template same(Template t) {
   t.same_shape = true;
   return t;
 }
+// x - x and x / x are numbers, and a number made of any tensor says nothing of the tensor.
+Template distinct(Template t) {
+  t.distinct = true;
+  return t;
+}
 Template calls(std::vector<CallSpec> list) {
   Template t;
   t.calls = std::move(list);
@@ -146,9 +151,9 @@ Family full_matrices() {
   const Dim m = sym("M"), k = sym("K");
   Family f{"matrix", {{"x", {m, k}, 3}, {"w", {k, k}, 3}, {"b", {k}, 2}}, {}, {{"M", 2}, {"K", 3}}};
   f.templates = {op("add", 2),
-                 op("sub", 2),
+                 distinct(op("sub", 2)),
                  op("mul", 2),
-                 op("div", 2),
+                 distinct(op("div", 2)),
                  op("matmul", 2, {}, {2, 2}),
                  op("relu", 1),
                  op("transpose", 1, {{"perm", Ints{1, 0}}}, {2})};
@@ -162,9 +167,9 @@ Family full_reductions() {
   const Dim m = sym("M"), k = sym("K");
   Family f{"reduce", {{"x", {m, k}, 3}, {"b", {k}, 1}, {"r", {m, Dim(1)}, 1}}, {}, {{"M", 2}, {"K", 3}}};
   f.templates = {op("add", 2),
-                 op("sub", 2),
+                 distinct(op("sub", 2)),
                  op("mul", 2),
-                 op("div", 2),
+                 distinct(op("div", 2)),
                  op("exp", 1),
                  op("relu", 1),
                  op("sqrt", 1),
@@ -237,7 +242,7 @@ Family full_normalisations() {
            {{"x", {n, c, h, w}, 2}, {"w", {c, c, 1, 1}, 1}, {"g", {c}, 4}, {"b", {c, Dim(1), Dim(1)}, 2}},
            {},
            {{"N", 1}, {"C", 2}, {"H", 3}, {"W", 2}}};
-  Template bn = op("batch_normalization", 5, {}, {4, 1, 1, 1, 1});
+  Template bn = distinct(op("batch_normalization", 5, {}, {4, 1, 1, 1, 1}));
   bn.extents = {{0, 2, h}};
   f.templates = {bn,
                  op("add", 2, {}, {4, 4}),

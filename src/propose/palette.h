@@ -50,6 +50,7 @@ struct Template {
   std::vector<Extent> extents = {};
   bool same_shape = false;   // of all operands: no broadcasting
   bool inputs_only = false;  // operands are inputs of the graph
+  bool distinct = false;     // no value is two operands: what holds only of such calls is of no use
   uint8_t cut = 0;           // Parts: which of the ways to cut the axis where a concatenation joined it
 };
 

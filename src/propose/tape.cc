@@ -1,6 +1,7 @@
 #include "propose/tape.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -30,7 +31,16 @@ uint64_t multiply(uint64_t a, uint64_t b) {
 }
 uint64_t inverse(uint64_t a) {
   // A division by zero has no value; a symbol of its own keeps it apart from everything else.
-  return a == 0 ? te::scrambled(400, FieldElement(0)).value() : FieldElement(a).inverse().value();
+  if (a == 0) return te::scrambled(400, FieldElement(0)).value();
+  // Enumeration divides by the same few thousand numbers again and again, and a memory of them costs a hundredth of the
+  // seventy products.
+  struct Known {
+    uint64_t of = 0, is = 0;
+  };
+  thread_local std::array<Known, 4096> known = {};
+  Known& k = known[(a * 0x9E3779B97F4A7C15ULL) >> 52];
+  if (k.of != a) k = {a, FieldElement(a).inverse().value()};
+  return k.is;
 }
 // 1, 2, ... and 1/1, 1/2, ... as they stand in the constants of operators: the numbers whose sign is known.
 constexpr uint64_t kSmall = 64;

@@ -25,7 +25,7 @@ uint64_t* ValueStore::allocate(size_t words) {
 }
 
 size_t ValueStore::bytes() const {
-  return blocks_.size() * kBlockWords * 8 + values_.size() * (sizeof(Value) + 32) + made_.size() * 48;
+  return blocks_.size() * kBlockWords * 8 + values_.size() * (sizeof(Value) + 32) + made_.size() * sizeof(Made);
 }
 
 ValueId ValueStore::intern(ShapeId shape, const uint64_t* data, uint64_t hash) {
@@ -50,12 +50,19 @@ ValueId ValueStore::add_random(ShapeId shape, uint64_t seed) {
 uint64_t ValueStore::key(uint32_t op, const ValueId* args, size_t count) {
   uint64_t h = mix(0x243F6A8885A308D3ULL, op + 1);
   for (size_t i = 0; i < count; ++i) h = mix(h, args[i] + 1);
-  return mix(h, 0x13198A2E03707344ULL);
+  return mix(h, 0x13198A2E03707344ULL) | 1;
+}
+
+size_t ValueStore::place(uint64_t key) const {
+  const size_t mask = made_.size() - 1;
+  size_t at = (key >> 1) & mask;
+  while (made_[at].key != 0 && made_[at].key != key) at = (at + 1) & mask;
+  return at;
 }
 
 const Results* ValueStore::find(uint32_t op, const ValueId* args, size_t count) const {
-  const auto it = made_.find(key(op, args, count));
-  return it == made_.end() ? nullptr : &it->second;
+  const Made& m = made_[place(key(op, args, count))];
+  return m.key == 0 ? nullptr : &m.results;
 }
 
 void ValueStore::load(const ValueId* args, size_t count, const Kernel& kernel, std::vector<uint64_t>& registers) const {
@@ -84,8 +91,8 @@ void ValueStore::evaluate(const Kernel& kernel, const ValueId* args, size_t coun
 }
 
 Results ValueStore::add(uint32_t op, const Kernel& kernel, const ValueId* args, size_t count) {
-  const auto [it, fresh] = made_.try_emplace(key(op, args, count));
-  if (!fresh) return it->second;
+  const uint64_t k = key(op, args, count);
+  if (const Made& m = made_[place(k)]; m.key != 0) return m.results;
   uint64_t hashes[2] = {};
   evaluate(kernel, args, count, registers_, hashes);
   Results r;
@@ -97,7 +104,14 @@ Results ValueStore::add(uint32_t op, const Kernel& kernel, const ValueId* args, 
       for (size_t l = 0; l < Tape::kLanes; ++l) result_.push_back(registers_[*at * Tape::kLanes + l]);
     r.ids[o] = intern(kernel.results[o], result_.data(), hashes[o]);
   }
-  return it->second = r;
+  if (++made_count_ * 2 > made_.size()) {
+    std::vector<Made> old(made_.size() * 2);
+    old.swap(made_);
+    for (const Made& m : old)
+      if (m.key != 0) made_[place(m.key)] = m;
+  }
+  made_[place(k)] = {k, r};
+  return r;
 }
 
 }  // namespace isomer::propose

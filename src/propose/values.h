@@ -41,7 +41,12 @@ class ValueStore {
     const uint64_t* data;
     ShapeId shape;
   };
+  struct Made {
+    uint64_t key = 0;  // 0: free
+    Results results = {};
+  };
   static uint64_t key(uint32_t op, const ValueId* args, size_t count);
+  size_t place(uint64_t key) const;  // of the key, or where it would go
   uint64_t* allocate(size_t words);
   ValueId intern(ShapeId shape, const uint64_t* data, uint64_t hash);
   void load(const ValueId* args, size_t count, const Kernel& kernel, std::vector<uint64_t>& registers) const;
@@ -49,7 +54,8 @@ class ValueStore {
   KernelTable& kernels_;
   std::vector<Value> values_;
   std::unordered_map<uint64_t, ValueId> by_hash_;
-  std::unordered_map<uint64_t, Results> made_;
+  std::vector<Made> made_ = std::vector<Made>(1024);  // a table of twice the entries or more, a power of two
+  size_t made_count_ = 0;
   std::vector<std::unique_ptr<uint64_t[]>> blocks_;
   size_t left_ = 0;
   uint64_t* next_ = nullptr;

@@ -43,6 +43,8 @@ nlohmann::ordered_json data(const driver::GeneratedRules& g) {
   j["unproved"] = nlohmann::json::array();
   for (const driver::Unproved& u : g.unproved)
     j["unproved"].push_back({{"rule", u.rule}, {"refuted", u.refuted}, {"reason", printable(u.reason, 2000)}});
+  j["refused_drafts"] = nlohmann::json::array();
+  for (const std::string& why : g.found.refused) j["refused_drafts"].push_back(printable(why, 2000));
   j["propose_seconds"] = g.propose_seconds;
   j["verify_seconds"] = g.verify_seconds;
   return j;
