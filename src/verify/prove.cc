@@ -2,13 +2,21 @@
 
 #include <fmt/format.h>
 
+#include "verify/bounded.h"
 #include "verify/meaning.h"
 #include "verify/sample.h"
 #include "verify/zero.h"
 
 namespace isomer::verify {
 
-const char* name(ProofKind kind) { return kind == ProofKind::AllSizes ? "all sizes" : "field"; }
+const char* name(ProofKind kind) {
+  switch (kind) {
+    case ProofKind::AllSizes: return "all sizes";
+    case ProofKind::Bounded: return "bounded";
+    case ProofKind::Field: return "field";
+  }
+  return "";
+}
 
 std::string Counterexample::to_string() const {
   std::vector<std::string> at;
@@ -16,6 +24,8 @@ std::string Counterexample::to_string() const {
   if (element == "shape")
     return fmt::format("at {}: output {} is {} on the left and {} on the right", fmt::join(at, " "), output, left,
                        right);
+  if (element == "type")
+    return fmt::format("at {}: the left side is well typed and the right is not: {}", fmt::join(at, " "), right);
   return fmt::format("at {}, inputs {} from seed {}: element {} of output {} is {} on the left and {} on the right",
                      fmt::join(at, " "), inputs, seed, element, output, left, right);
 }
@@ -144,6 +154,22 @@ void attempt(const ir::Graph& left, const ir::Graph& right, const Conditions& co
   }
 }
 
+// What the proof for all sizes did not reach: a longer search for a counterexample, then the weaker proofs.
+void fall_back(const ir::Graph& left, const ir::Graph& right, const Conditions& conditions, const ir::OpTable& table,
+               const Options& options, Verdict& verdict) {
+  constexpr int kTrials = 240;
+  constexpr int64_t kReach = 9;
+  Sampled sampled = sample(left, right, conditions, table, kTrials, options.seed + 1000, kReach);
+  if (sampled.counterexample) {
+    verdict.kind = Verdict::Kind::Refuted;
+    verdict.counterexample = std::move(sampled.counterexample);
+    return;
+  }
+  if (sampled.compared == 0) return;
+  prove_bounded(left, right, conditions, table, verdict);
+  if (!verdict.proved()) prove_over_field(left, right, conditions, table, options.seed + 2000, verdict);
+}
+
 }  // namespace
 
 Verdict prove_equal(const ir::Graph& left, const ir::Graph& right, const Conditions& conditions,
@@ -178,6 +204,8 @@ Verdict prove_equal(const ir::Graph& left, const ir::Graph& right, const Conditi
   if (!l.ok()) return unknown("left side: " + l.error().message);
   if (!r.ok()) return unknown("right side: " + r.error().message);
   attempt(*l, *r, solved.rest, table, options, verdict);
+  if (!verdict.proved() && options.weaker && options.refute)
+    fall_back(left, right, conditions, table, options, verdict);
   return verdict;
 }
 

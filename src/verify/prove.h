@@ -12,6 +12,7 @@ inline constexpr int kProverVersion = 1;
 struct Options {
   bool refute = true;        // look for a counterexample first
   bool prove = true;         // then for a proof
+  bool weaker = true;        // where it is not found, for a proof up to a bound or over a field
   bool keep_forms = false;   // fill Verdict::forms
   int trials = 40;           // sizes tried by the refuter
   uint64_t seed = 1;         // of the refuter's draws

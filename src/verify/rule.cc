@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "rewrite/instantiate.h"
 #include "rewrite/proof.h"
+#include "verify/sample.h"
 
 namespace isomer::verify {
 namespace {
@@ -53,6 +54,47 @@ std::vector<rewrite::Bindings> typed_cases(const rewrite::Rule& rule) {
   return out;
 }
 
+// A case with a size where only a number will do has no graph with open sizes, so it cannot be proved. At numbers it can be
+// refuted.
+Verdict at_numbers(const rewrite::Rule& rule, const rewrite::Bindings& chosen, const ir::OpTable& table,
+                   const Options& options, std::string why) {
+  Verdict v;
+  v.details = std::move(why);
+  constexpr int kTries = 60;
+  Random random(options.seed);
+  for (int i = 0; options.refute && i < kTries && !v.refuted(); ++i) {
+    const auto sizes = rewrite::sample(rule, chosen, random, 1 + i % 5);
+    if (!sizes) continue;
+    const auto left = rewrite::instantiate_side(rule, rule.lhs, *sizes, table);
+    if (!left.ok()) continue;
+    const auto right = rewrite::instantiate_side(rule, rule.rhs, *sizes, table);
+    Sampled sampled;
+    if (right.ok())
+      sampled = sample(*left, *right, conditions_of(rule, {}), table, 1, options.seed);
+    else
+      sampled.counterexample = Counterexample{{}, options.seed, "", 0, "type", "", right.error().message};
+    if (!sampled.counterexample) continue;
+    v.kind = Verdict::Kind::Refuted;
+    v.counterexample = std::move(sampled.counterexample);
+    v.counterexample->sizes = sizes->sizes;
+  }
+  return v;
+}
+
+// Of two proofs of one kind.
+bool weaker(const Verdict& a, const Verdict& b) {
+  return a.proof == ProofKind::AllSizes || (a.proof == ProofKind::Bounded ? a.bound < b.bound : a.error > b.error);
+}
+
+rewrite::Proof::Kind kind_of(ProofKind kind) {
+  switch (kind) {
+    case ProofKind::AllSizes: return rewrite::Proof::Kind::AllSizes;
+    case ProofKind::Bounded: return rewrite::Proof::Kind::Bounded;
+    case ProofKind::Field: return rewrite::Proof::Kind::Field;
+  }
+  return rewrite::Proof::Kind::Field;
+}
+
 }  // namespace
 
 RuleVerdict verify_rule(const rewrite::Rule& rule, const ir::OpTable& table, const Options& options) {
@@ -70,14 +112,13 @@ RuleVerdict verify_rule(const rewrite::Rule& rule, const ir::OpTable& table, con
     if (instance.ok()) {
       v = prove_equal(instance->lhs, instance->rhs, conditions_of(rule, *instance), table, options);
     } else {
-      v.kind = Verdict::Kind::Unknown;
-      v.details = instance.error().to_string();
+      v = at_numbers(rule, b, table, options, instance.error().to_string());
     }
     queries += v.queries;
     basis.add(v.basis);
     const bool proved = v.proved();
-    // A field proof of one case makes the whole no stronger.
-    if (!proved || out.verdict.proof == ProofKind::AllSizes) {
+    // The whole is as strong as its weakest case.
+    if (!proved || v.proof > out.verdict.proof || (v.proof == out.verdict.proof && weaker(v, out.verdict))) {
       out.verdict = std::move(v);
       if (all.size() > 1) out.where = b.to_string();
     }
@@ -108,7 +149,7 @@ std::vector<RuleVerdict> verify_rules(const std::vector<rewrite::Rule>& rules, c
 std::optional<rewrite::Proof> proof_of(const rewrite::Rule& rule, const RuleVerdict& v, const ir::OpTable& table) {
   if (!v.verdict.proved()) return std::nullopt;
   rewrite::Proof p;
-  p.kind = v.verdict.proof == ProofKind::AllSizes ? rewrite::Proof::Kind::AllSizes : rewrite::Proof::Kind::Field;
+  p.kind = kind_of(v.verdict.proof);
   p.bound = v.verdict.bound;
   p.error = v.verdict.error;
   p.rule = rewrite::rule_hash(rule).hex();

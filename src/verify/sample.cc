@@ -6,8 +6,7 @@
 #include <cmath>
 
 #include "interp/interp.h"
-#include "te/eval.h"
-#include "verify/meaning.h"
+#include "verify/evaluation.h"
 
 namespace isomer::verify {
 namespace {
@@ -29,25 +28,6 @@ std::vector<Dim> bound(const std::vector<Dim>& dims, const Bindings& b) {
 
 // Scalar operations that one trial may take in a stage, so that a draw of large sizes costs nothing.
 constexpr int64_t kMaxWork = 20000;
-
-// The largest number of times that something inside the expression is evaluated.
-int64_t repetitions(const te::Expr& e, std::map<const void*, int64_t>& known) {
-  if (const auto it = known.find(e.identity()); it != known.end()) return it->second;
-  int64_t most = 1;
-  for (const te::Expr& x : e->args) most = std::max(most, repetitions(x, known));
-  for (const te::Axis& a : e->axes) most = std::min<int64_t>(most * a.extent.constant().value_or(0), kMaxWork + 1);
-  return known[e.identity()] = most;
-}
-
-bool small(const te::Program& program) {
-  for (const te::Stage& s : program.stages) {
-    int64_t work = 1;
-    for (const te::Axis& a : s.axes) work = std::min<int64_t>(work * a.extent.constant().value_or(0), kMaxWork + 1);
-    std::map<const void*, int64_t> known;
-    if (work * repetitions(s.body, known) > kMaxWork) return false;
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -178,69 +158,6 @@ double draw(Draw d, Random& r) {
   return 0;
 }
 
-class Evaluation {
- public:
-  // A graph at numbers, with its programs.
-  Expected<void> load(const ir::Graph& graph, const ir::OpTable& table) {
-    builder_ = std::make_unique<ir::GraphBuilder>(table, "sample");
-    ISOMER_TRY(outputs_, replay(graph, *builder_, true));
-    for (int round = 0; round < 8; ++round) {
-      bool again = false;
-      for (const ir::Node& n : builder_->graph().nodes()) again |= n.op->expand || !n.op->expand_text.empty();
-      if (!again) break;
-      for (size_t k = 0; k < outputs_.size(); ++k) builder_->output(fmt::format("{}", k), outputs_[k]);
-      const ir::Graph current = builder_->graph();
-      builder_ = std::make_unique<ir::GraphBuilder>(table, "sample");
-      ISOMER_TRY(outputs_, replay(current, *builder_, true));
-    }
-    for (const ir::Node& n : builder_->graph().nodes()) {
-      programs_.emplace_back();
-      for (const Type& t : n.types)
-        if (!t.shape.is_static()) return Diagnostic("E-verify", "a shape is not known");
-      if (n.op == &ir::input_op() || n.op == &ir::const_op()) continue;
-      if (!n.op->compute) return Diagnostic("E-verify", n.op->name + " has no expression");
-      ISOMER_TRY(programs_.back(), n.op->compute(context_of(*builder_, n)));
-      if (!small(programs_.back())) return Diagnostic("E-verify", "the sizes are too large to try");
-    }
-    return {};
-  }
-
-  std::vector<int64_t> dims(size_t output) const { return builder_->type(outputs_[output]).shape.values(); }
-
-  Expected<std::vector<Array>> run(const std::map<std::string, Array>& inputs) const {
-    std::vector<std::vector<Array>> made;
-    for (size_t id = 0; id < programs_.size(); ++id) {
-      const ir::Node& n = builder_->graph().node(static_cast<uint32_t>(id));
-      if (n.op == &ir::input_op()) {
-        made.push_back({inputs.at(n.names[0])});
-      } else if (n.op == &ir::const_op()) {
-        const Tensor& t = *n.attrs.get<Tensor>("value");
-        Array a;
-        a.dtype = t.dtype();
-        a.dims = t.dims();
-        if (is_float(t.dtype()))
-          a.reals = t.to_reals();
-        else
-          a.ints = t.to_ints();
-        made.push_back({std::move(a)});
-      } else {
-        std::vector<Array> in;
-        for (const ir::Value& v : n.inputs) in.push_back(v.is_none() ? Array{} : made[v.node][v.index]);
-        ISOMER_TRY(auto results, te::Evaluator<WideDomain>(WideDomain{}).run(programs_[id], std::move(in)));
-        made.push_back(std::move(results));
-      }
-    }
-    std::vector<Array> out;
-    for (const ir::Value& v : outputs_) out.push_back(made[v.node][v.index]);
-    return out;
-  }
-
- private:
-  std::unique_ptr<ir::GraphBuilder> builder_;
-  std::vector<ir::Value> outputs_;
-  std::vector<te::Program> programs_;  // by node; empty for inputs and constants
-};
-
 bool differ(double a, double b) { return std::abs(a - b) > 1e-6 * (1 + std::abs(a) + std::abs(b)); }
 
 std::string position(size_t flat, const std::vector<int64_t>& dims) {
@@ -306,47 +223,53 @@ bool confirmed(const ir::Graph& left, const ir::Graph& right, const ir::OpTable&
 
 }  // namespace
 
+SizeSpace::SizeSpace(const ir::Graph& left, const ir::Graph& right, const Conditions& conditions)
+    : conditions_(conditions), solved_(solve_equations(conditions)) {
+  for (const ir::Graph* g : {&left, &right})
+    for (const std::string& s : symbols(*g))
+      if (!solved_.bindings.contains(s)) free_.push_back(s);
+  for (const auto& list : {solved_.rest.zero, solved_.rest.not_negative})
+    for (const Dim& d : list) d.symbols(free_);
+  for (const auto& [name, d] : solved_.bindings) d.symbols(free_);
+  std::sort(free_.begin(), free_.end());
+  free_.erase(std::unique(free_.begin(), free_.end()), free_.end());
+  std::erase_if(free_, [&](const std::string& s) { return solved_.bindings.contains(s); });
+}
+
+int64_t SizeSpace::lower(const std::string& symbol) const { return verify::lower(conditions_, symbol); }
+
+std::optional<std::map<std::string, int64_t>> SizeSpace::complete(std::map<std::string, int64_t> chosen) const {
+  Bindings numbers;
+  for (const auto& [name, v] : chosen) numbers[name] = Dim(v);
+  for (const auto& [name, d] : solved_.bindings) {
+    const auto v = bound(d, numbers).constant();
+    if (!v || *v < lower(name)) return std::nullopt;
+    chosen[name] = *v;
+  }
+  for (const Dim& d : solved_.rest.zero)
+    if (bound(d, numbers).constant() != 0) return std::nullopt;
+  for (const Dim& d : solved_.rest.not_zero)
+    if (bound(d, numbers).constant() == 0) return std::nullopt;
+  for (const Dim& d : solved_.rest.not_negative) {
+    const auto v = bound(d, numbers).constant();
+    if (!v || *v < 0) return std::nullopt;
+  }
+  return chosen;
+}
+
 namespace {
 
 class Sampler {
  public:
   Sampler(const ir::Graph& left, const ir::Graph& right, const Conditions& conditions, const ir::OpTable& table)
-      : left_(left), right_(right), conditions_(conditions), table_(table), solved_(solve_equations(conditions)) {
-    for (const ir::Graph* g : {&left, &right})
-      for (const std::string& s : symbols(*g))
-        if (!solved_.bindings.contains(s)) free_.push_back(s);
-    for (const auto& list : {solved_.rest.zero, solved_.rest.not_negative})
-      for (const Dim& d : list) d.symbols(free_);
-    for (const auto& [name, d] : solved_.bindings) d.symbols(free_);
-    std::sort(free_.begin(), free_.end());
-    free_.erase(std::unique(free_.begin(), free_.end()), free_.end());
-    std::erase_if(free_, [&](const std::string& s) { return solved_.bindings.contains(s); });
-  }
+      : left_(left), right_(right), conditions_(conditions), table_(table), space_(left, right, conditions) {}
 
   // Sizes of one trial, when they meet the conditions.
-  std::optional<std::map<std::string, int64_t>> sizes(int trial, Random& r) const {
-    Bindings numbers;
+  std::optional<std::map<std::string, int64_t>> sizes(int trial, int64_t most, Random& r) const {
     std::map<std::string, int64_t> out;
-    const int64_t reach = trial == 0 ? 0 : trial % 4 == 1 ? 1 : trial % 4 == 2 ? 2 : trial % 4 == 3 ? 3 : 5;
-    for (const std::string& s : free_) {
-      const int64_t low = lower(conditions_, s);
-      out[s] = low + r.between(0, reach);
-      numbers[s] = Dim(out[s]);
-    }
-    for (const auto& [name, d] : solved_.bindings) {
-      const auto v = bound(d, numbers).constant();
-      if (!v || *v < lower(conditions_, name)) return std::nullopt;
-      out[name] = *v;
-    }
-    for (const Dim& d : solved_.rest.zero)
-      if (bound(d, numbers).constant() != 0) return std::nullopt;
-    for (const Dim& d : solved_.rest.not_zero)
-      if (bound(d, numbers).constant() == 0) return std::nullopt;
-    for (const Dim& d : solved_.rest.not_negative) {
-      const auto v = bound(d, numbers).constant();
-      if (!v || *v < 0) return std::nullopt;
-    }
-    return out;
+    const int64_t reach = trial == 0 ? 0 : trial % 4 == 0 ? most : trial % 4;
+    for (const std::string& s : space_.free()) out[s] = space_.lower(s) + r.between(0, reach);
+    return space_.complete(std::move(out));
   }
 
   // One trial at these sizes; fills in what it learns.
@@ -354,13 +277,15 @@ class Sampler {
     Bindings numbers;
     for (const auto& [name, v] : at) numbers[name] = Dim(v);
     const auto l = at_sizes(left_, numbers, table_), r = at_sizes(right_, numbers, table_);
-    if (!l.ok() || !r.ok()) {
-      out.why_not = (l.ok() ? r.error() : l.error()).message;
+    if (!l.ok()) return void(out.why_not = l.error().message);
+    Evaluation a, b;
+    if (const auto ok = a.load(*l, table_, kMaxWork); !ok.ok()) return void(out.why_not = ok.error().message);
+    if (!r.ok()) {
+      // A match must always give a replacement: sizes at which it is no graph should have been ruled out.
+      out.counterexample = Counterexample{at, seed, "", 0, "type", "", r.error().message};
       return;
     }
-    Evaluation a, b;
-    if (const auto ok = a.load(*l, table_); !ok.ok()) return void(out.why_not = ok.error().message);
-    if (const auto ok = b.load(*r, table_); !ok.ok()) return void(out.why_not = ok.error().message);
+    if (const auto ok = b.load(*r, table_, kMaxWork); !ok.ok()) return void(out.why_not = ok.error().message);
     ++out.tried;
     for (size_t k = 0; k < l->outputs().size(); ++k) {
       if (a.dims(k) == b.dims(k)) continue;
@@ -386,7 +311,7 @@ class Sampler {
     Random random(seed * 4 + static_cast<uint64_t>(how));
     std::map<std::string, Array> inputs = drawn(l, conditions_, how, random);
     for (auto& [name, array] : drawn(r, conditions_, how, random)) inputs.emplace(name, std::move(array));
-    const auto x = a.run(inputs), y = b.run(inputs);
+    const auto x = a.run(WideDomain{}, inputs), y = b.run(WideDomain{}, inputs);
     if (!x.ok() || !y.ok()) return void(out.why_not = (x.ok() ? y.error() : x.error()).message);
     for (size_t k = 0; k < x->size(); ++k)
       for (size_t i = 0; i < std::max((*x)[k].reals.size(), (*x)[k].ints.size()); ++i) {
@@ -407,20 +332,19 @@ class Sampler {
   const ir::Graph &left_, &right_;
   const Conditions& conditions_;
   const ir::OpTable& table_;
-  Solved solved_;
-  std::vector<std::string> free_;
+  SizeSpace space_;
 };
 
 }  // namespace
 
 Sampled sample(const ir::Graph& left, const ir::Graph& right, const Conditions& conditions, const ir::OpTable& table,
-               int trials, uint64_t seed) {
+               int trials, uint64_t seed, int64_t reach) {
   const Sampler sampler(left, right, conditions, table);
   Sampled out;
   Random random(seed);
   int draws = 0;
   for (int trial = 0; trial < trials && draws < 400 * trials; ++draws) {
-    const auto at = sampler.sizes(draws, random);
+    const auto at = sampler.sizes(draws, reach, random);
     if (!at) {
       if (out.why_not.empty()) out.why_not = "no sizes that were drawn meet the conditions";
       continue;

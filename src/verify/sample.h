@@ -23,6 +23,21 @@ struct Solved {
 };
 Solved solve_equations(const Conditions& conditions);
 
+// The sizes of a pair of graphs: the symbols that may be chosen, and what a choice of them makes of the others.
+class SizeSpace {
+ public:
+  SizeSpace(const ir::Graph& left, const ir::Graph& right, const Conditions& conditions);
+  const std::vector<std::string>& free() const { return free_; }
+  int64_t lower(const std::string& symbol) const;
+  // All sizes, when they meet the conditions.
+  std::optional<std::map<std::string, int64_t>> complete(std::map<std::string, int64_t> chosen) const;
+
+ private:
+  Conditions conditions_;
+  Solved solved_;
+  std::vector<std::string> free_;
+};
+
 struct Sampled {
   std::optional<Counterexample> counterexample;
   int tried = 0;        // sizes that met the conditions and were well typed on both sides
@@ -30,8 +45,9 @@ struct Sampled {
   std::string why_not;  // the last reason why sizes could not be used
 };
 
-// Draws sizes and inputs; stops at the first difference, which the reference interpreter has confirmed.
+// Draws sizes and inputs; stops at the first difference, which the reference interpreter has confirmed. `reach`: how
+// far above the least values sizes go at most.
 Sampled sample(const ir::Graph& left, const ir::Graph& right, const Conditions& conditions, const ir::OpTable& table,
-               int trials, uint64_t seed);
+               int trials, uint64_t seed, int64_t reach = 5);
 
 }  // namespace isomer::verify

@@ -24,7 +24,8 @@ struct Conditions {
 
 enum class ProofKind : uint8_t {
   AllSizes,  // for all sizes that meet the conditions, over the real numbers
-  Field,     // on all sizes up to a bound, on random elements of a prime field, with an error bound
+  Bounded,   // at all sizes up to a bound, executed on symbols (bounded.h)
+  Field,     // at random sizes, on random elements of a prime field, with an error bound
 };
 const char* name(ProofKind kind);
 
@@ -33,7 +34,7 @@ struct Counterexample {
   uint64_t seed = 0;
   std::string inputs;  // how the inputs are drawn from the seed
   size_t output = 0;
-  std::string element;  // "[0,2,1]", or "shape" when the shapes differ
+  std::string element;  // "[0,2,1]", "shape" when the shapes differ, "type" when the right side is no graph there
   std::string left, right;
   std::string to_string() const;
 };
@@ -46,8 +47,8 @@ struct Verdict {
   std::vector<std::string> forms;  // what each output's two sides normalise to
   std::string basis;               // hash of the operators' programs that the proof rests on
   uint64_t queries = 0;            // of the solver
-  int64_t bound = 0;               // Field: the sizes that were tried
-  double error = 0;                // Field: the chance that a wrong pair passes
+  int64_t bound = 0;               // Bounded: the largest size
+  double error = 0;                // Field: the chance that a pair that differs at a size that was tried passes
 
   bool proved() const { return kind == Kind::Proved; }
   bool refuted() const { return kind == Kind::Refuted; }
