@@ -2,12 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
+#include <set>
 #include <sstream>
 
+#include "base/thread_pool.h"
+#include "driver/open_attributes.h"
+#include "driver/prune_rules.h"
+#include "driver/rule_files.h"
 #include "ops/table.h"
 #include "rewrite/proof.h"
 #include "verify/rule.h"
@@ -61,14 +68,16 @@ std::string one_line(std::string s) {
   return s;
 }
 
-Expected<void> prove(GeneratedRules& out, const GenerateOptions& options, const GenerateReport& report) {
+// Rules of this run that say something new, proved and as general as their proofs.
+Expected<void> prove(GeneratedRules& out, std::vector<rewrite::Rule> rules, const GenerateOptions& options,
+                     const GenerateReport& report) {
   Verdicts verdicts;
   ISOMER_CHECK_OK(verdicts.open(options.resume));
   rewrite::OperatorHashes operators(ops::table());
   std::vector<rewrite::Rule> open;
   std::map<std::string, std::pair<std::string, std::string>> decided;  // rule name -> word, rest
   std::map<std::string, std::pair<std::string, std::string>> keys;
-  for (const rewrite::Rule& r : out.found.rules) {
+  for (const rewrite::Rule& r : rules) {
     const auto key = std::pair(rewrite::rule_hash(r).hex(), operators.of(r).hex());
     keys[r.name] = key;
     const auto* old = verdicts.find(key.first, key.second);
@@ -90,7 +99,7 @@ Expected<void> prove(GeneratedRules& out, const GenerateOptions& options, const 
       });
   std::map<std::string, const verify::RuleVerdict*> by_name;
   for (const verify::RuleVerdict& v : all) by_name[v.rule] = &v;
-  for (rewrite::Rule& r : out.found.rules) {
+  for (rewrite::Rule& r : rules) {
     if (const auto it = decided.find(r.name); it != decided.end()) {
       out.unproved.push_back({r.name, it->second.second, it->second.first == "refuted"});
       continue;
@@ -102,8 +111,68 @@ Expected<void> prove(GeneratedRules& out, const GenerateOptions& options, const 
       continue;
     }
     r.proofs = {*std::move(proof)};
-    out.rules.push_back(r);
+    out.rules.push_back(std::move(r));
   }
+  return {};
+}
+
+// Attributes as variables where the proof allows; rules that became the same are one.
+void open_all(GeneratedRules& out, int threads, const GenerateReport& report) {
+  std::vector<OpenedRule> opened(out.rules.size());
+  std::atomic<size_t> done{0};
+  std::mutex mutex;
+  ThreadPool pool(threads);
+  pool.run(static_cast<int>(out.rules.size()), [&](int i) {
+    const auto k = static_cast<size_t>(i);
+    opened[k] = open_attributes(out.rules[k]);
+    const size_t now = ++done;
+    if (!report || now % 16 != 0) return;
+    const std::lock_guard lock(mutex);
+    report("opening attributes", now, out.rules.size());
+  });
+  std::set<std::string> texts;
+  out.rules.clear();
+  for (OpenedRule& o : opened) {
+    const std::string text = rewrite::print(o.rule, false);
+    if (!texts.insert(text.substr(text.find(" : "))).second) continue;
+    out.counts.opened += o.opened;
+    out.rules.push_back(std::move(o.rule));
+  }
+}
+
+Expected<void> prove_and_prune(GeneratedRules& out, const GenerateOptions& options, const GenerateReport& report) {
+  RuleCounts& c = out.counts;
+  const int threads = options.propose.threads;
+  auto start = std::chrono::steady_clock::now();
+  const auto lap = [&] {
+    const double s = seconds_since(start);
+    start = std::chrono::steady_clock::now();
+    return s;
+  };
+  const auto stage = [&](const char* name) {
+    return [&report, name](size_t done, size_t total) {
+      if (report) report(name, done, total);
+    };
+  };
+  ISOMER_TRY(const rewrite::RuleLibrary library, load_rule_library("", rewrite::Trust::Proved));
+  std::vector<rewrite::Rule> left =
+      not_derivable(out.found.rules, library.rules, threads, stage("deriving from the library"));
+  c.not_from_library = left.size();
+  c.derive_seconds = lap();
+  ISOMER_CHECK_OK(prove(out, std::move(left), options, report));
+  c.proved = out.rules.size();
+  for (const rewrite::Rule& r : out.rules) {
+    c.all_sizes += r.proofs[0].kind == rewrite::Proof::Kind::AllSizes;
+    c.bounded += r.proofs[0].kind == rewrite::Proof::Kind::Bounded;
+    c.field += r.proofs[0].kind == rewrite::Proof::Kind::Field;
+  }
+  c.prove_seconds = lap();
+  open_all(out, threads, report);
+  c.distinct = out.rules.size();
+  c.open_seconds = lap();
+  out.rules = independent(out.rules, library.rules, threads, stage("deriving from the others"));
+  c.independent = out.rules.size();
+  c.derive_seconds += lap();
   return {};
 }
 
@@ -121,8 +190,9 @@ Expected<GeneratedRules> generate_rules(const GenerateOptions& options, const Ge
   out.propose_seconds = seconds_since(start);
   start = std::chrono::steady_clock::now();
   out.verified = options.verify;
+  out.counts.found = out.found.rules.size();
   if (options.verify)
-    ISOMER_CHECK_OK(prove(out, options, report));
+    ISOMER_CHECK_OK(prove_and_prune(out, options, report));
   else
     out.rules = out.found.rules;
   out.verify_seconds = seconds_since(start);
@@ -151,11 +221,18 @@ std::string counts_text(const GeneratedRules& g) {
   line("all", sum);
   size_t refuted = 0;
   for (const Unproved& u : g.unproved) refuted += u.refuted;
-  s += fmt::format("{} rules in both directions, {}, {} drafts that are no rules\n", g.found.rules.size(),
-                   g.verified ? fmt::format("{} proved, {} refuted, {} not proved", g.rules.size(), refuted,
-                                            g.unproved.size() - refuted)
-                              : "none of them checked by the prover",
+  s += fmt::format("{} rules in both directions, {} drafts that are no rules\n", g.found.rules.size(),
                    g.found.refused.size());
+  if (!g.verified) return s + "none of them checked by the prover\n";
+  const RuleCounts& c = g.counts;
+  s += fmt::format(
+      "{} do not follow from the library; of these {} proved ({} for all sizes, {} bounded, {} field), {} refuted, {} not "
+      "proved\n"
+      "{} different rules, {} of them with attributes that became variables; {} follow neither from the library nor from "
+      "smaller ones\n"
+      "seconds: {:.0f} deriving, {:.0f} proving, {:.0f} opening attributes\n",
+      c.not_from_library, c.proved, c.all_sizes, c.bounded, c.field, refuted, g.unproved.size() - refuted, c.distinct,
+      c.opened, c.independent, c.derive_seconds, c.prove_seconds, c.open_seconds);
   return s;
 }
 

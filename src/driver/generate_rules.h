@@ -18,6 +18,17 @@ struct GenerateOptions {
   std::string resume;
 };
 
+// What is left of the rules, in both directions, after each stage that follows the enumeration.
+struct RuleCounts {
+  size_t found = 0;
+  size_t not_from_library = 0;  // that do not follow from rules/ by the matcher
+  size_t proved = 0, all_sizes = 0, bounded = 0, field = 0;
+  size_t opened = 0;       // of them, rules with attributes that became variables
+  size_t distinct = 0;     // different rules then
+  size_t independent = 0;  // that do not follow from rules/ and the smaller ones among them
+  double derive_seconds = 0, prove_seconds = 0, open_seconds = 0;
+};
+
 struct Unproved {
   std::string rule, reason;
   bool refuted = false;
@@ -28,6 +39,7 @@ struct GeneratedRules {
   std::vector<rewrite::Rule> rules;  // proved, with their records; all of them when nothing was verified
   std::vector<Unproved> unproved;    // dropped
   bool verified = false;             // whether the prover was asked at all
+  RuleCounts counts;
   double propose_seconds = 0, verify_seconds = 0;
 };
 

@@ -110,16 +110,18 @@ Hash128 term_hash(const EditGraph& graph) {
 }
 
 Deriver::Deriver(const std::vector<Rule>& rules, const ir::OpTable& table) : table_(table), habits_(table) {
-  for (Rule r : rules) {
-    for (Input& i : r.inputs)
-      if (i.content == Content::Constant) i.content = Content::Any;
-    auto back = reversed(r, table);
-    rules_.push_back(std::move(r));
-    backwards_.push_back(false);
-    if (!back) continue;
-    rules_.push_back(*std::move(back));
-    backwards_.push_back(true);
-  }
+  for (const Rule& r : rules) add(r);
+}
+
+void Deriver::add(Rule rule) {
+  for (Input& i : rule.inputs)
+    if (i.content == Content::Constant) i.content = Content::Any;
+  auto back = reversed(rule, table_);
+  rules_.push_back(std::move(rule));
+  backwards_.push_back(false);
+  if (!back) return;
+  rules_.push_back(*std::move(back));
+  backwards_.push_back(true);
 }
 
 std::vector<uint32_t> Deriver::usable(const ir::Graph& from, const ir::Graph& to) const {

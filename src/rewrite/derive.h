@@ -23,6 +23,8 @@ class Deriver {
  public:
   Deriver(const std::vector<Rule>& rules, const ir::OpTable& table);
 
+  void add(Rule rule);
+
   // The rules on the way from `from` to `to`, "name" or "name backwards"; nothing when no way was found.
   using Way = std::vector<std::string>;
   std::optional<Way> derive(const ir::Graph& from, const ir::Graph& to, const DeriveLimits& limits = {}) const;

@@ -99,49 +99,48 @@ std::optional<size_t> executed(const Pair& p, TermTable& terms) {
   return equal;
 }
 
-// Elements of the field with the degrees of numerator and denominator as polynomials of the inputs and of the results of
-// functions, each of which is one more variable.
+// Elements of the field with their degrees as polynomials of the inputs and of the results of functions, each of which is
+// one more variable. A reciprocal is such a function too: x / x is 1 nowhere but where x is not 0.
 struct DegreeDomain : te::FieldDomain {
   struct Real {
     te::FieldElement value;
-    double above = 0, below = 0;
+    double degree = 0;
   };
   struct Seen {
-    double degree = 0, functions = 0, inverses = 0;
+    double degree = 0, functions = 0;
   };
   Seen* seen = nullptr;
   te::FieldDomain field = {};
 
   Real kept(Real r) const {
-    seen->degree = std::max({seen->degree, r.above, r.below});
+    seen->degree = std::max(seen->degree, r.degree);
     return r;
   }
-  Real real(DType t, double v) const { return {field.real(t, v), 0, 0}; }
+  Real real(DType t, double v) const { return {field.real(t, v), 0}; }
   Real round(DType, const Real& v) const { return v; }
-  std::optional<Real> to_real(DType from, const Int& v) const { return Real{*field.to_real(from, v), 0, 0}; }
+  std::optional<Real> to_real(DType from, const Int& v) const { return Real{*field.to_real(from, v), 0}; }
   std::optional<Int> to_int(DType, const Real&) const { return std::nullopt; }
   std::optional<Int> test(te::UnaryOp, const Real&) const { return std::nullopt; }
   std::optional<Int> compare(te::BinaryOp, const Real&, const Real&) const { return std::nullopt; }
   std::optional<Real> function(uint64_t key, const Real& a, const Real& b) const {
     ++seen->functions;
-    return kept({te::scrambled(key, a.value, b.value), 1, 0});
+    return kept({te::scrambled(key, a.value, b.value), 1});
   }
   std::optional<Real> unary(te::UnaryOp op, const Real& x) const {
-    if (op == te::UnaryOp::Neg) return Real{-x.value, x.above, x.below};
+    if (op == te::UnaryOp::Neg) return Real{-x.value, x.degree};
     if (op == te::UnaryOp::Abs) return std::nullopt;
     return function(static_cast<uint64_t>(op), x, {});
   }
   std::optional<Real> binary(te::BinaryOp op, const Real& a, const Real& b) const {
     switch (op) {
-      case te::BinaryOp::Add:
-      case te::BinaryOp::Sub:
-        return kept({op == te::BinaryOp::Add ? a.value + b.value : a.value - b.value,
-                     std::max(a.above + b.below, b.above + a.below), a.below + b.below});
-      case te::BinaryOp::Mul: return kept({a.value * b.value, a.above + b.above, a.below + b.below});
-      case te::BinaryOp::Div:
-        if (b.value.is_zero()) return std::nullopt;
-        ++seen->inverses;
-        return kept({a.value * b.value.inverse(), a.above + b.below, a.below + b.above});
+      case te::BinaryOp::Add: return kept({a.value + b.value, std::max(a.degree, b.degree)});
+      case te::BinaryOp::Sub: return kept({a.value - b.value, std::max(a.degree, b.degree)});
+      case te::BinaryOp::Mul: return kept({a.value * b.value, a.degree + b.degree});
+      case te::BinaryOp::Div: {
+        if (b.degree == 0 && !b.value.is_zero()) return kept({a.value * b.value.inverse(), a.degree});
+        const auto inverse = function(100 + static_cast<uint64_t>(op), b, {});
+        return kept({a.value * inverse->value, a.degree + inverse->degree});
+      }
       case te::BinaryOp::Max:
       case te::BinaryOp::Min: return std::nullopt;
       default: return function(100 + static_cast<uint64_t>(op), a, b);
@@ -211,7 +210,7 @@ void prove_over_field(const ir::Graph& left, const ir::Graph& right, const Condi
     DegreeDomain::Seen seen;
     domain.seen = &seen;
     const auto inputs = inputs_of<DegreeDomain>(pair, [&](int64_t, int64_t) {
-      return DegreeDomain::Real{te::FieldElement(random.below(te::FieldElement::kPrime)), 1, 0};
+      return DegreeDomain::Real{te::FieldElement(random.below(te::FieldElement::kPrime)), 1};
     });
     const auto a = pair.left.run(domain, inputs), b = pair.right.run(domain, inputs);
     if (!a.ok() || !b.ok()) return;
@@ -223,14 +222,12 @@ void prove_over_field(const ir::Graph& left, const ir::Graph& right, const Condi
     }
     worst.degree = std::max(worst.degree, seen.degree);
     worst.functions = std::max(worst.functions, seen.functions);
-    worst.inverses = std::max(worst.inverses, seen.inverses);
     ++tried;
   }
   if (tried < kFieldSizes || elements == 0) return;
-  // Two different elements agree at a root of their difference (degree 2D), where two arguments of functions that differ
-  // agree or two results do (F^2 pairs), or where a denominator is 0.
-  const double degree = 2 * worst.degree;
-  verdict.error = (degree + worst.functions * worst.functions * (degree + 1) + worst.inverses * worst.degree) /
+  // Two different elements agree at a root of their difference, or where two arguments of functions that differ agree, or
+  // two results do, in one of F^2 pairs.
+  verdict.error = (worst.degree + worst.functions * worst.functions * (worst.degree + 1)) /
                   static_cast<double>(te::FieldElement::kPrime);
   if (verdict.error > 1e-6) return;
   verdict.kind = Verdict::Kind::Proved;

@@ -40,6 +40,15 @@ nlohmann::ordered_json data(const driver::GeneratedRules& g) {
   }
   j["rules"] = g.rules.size();
   j["verified"] = g.verified;
+  if (g.verified) {
+    const driver::RuleCounts& c = g.counts;
+    j["stages"] = {{"found", c.found},         {"not_from_library", c.not_from_library},
+                   {"proved", c.proved},       {"all_sizes", c.all_sizes},
+                   {"bounded", c.bounded},     {"field", c.field},
+                   {"opened", c.opened},       {"distinct", c.distinct},
+                   {"independent", c.independent}, {"derive_seconds", c.derive_seconds},
+                   {"prove_seconds", c.prove_seconds}, {"open_seconds", c.open_seconds}};
+  }
   j["unproved"] = nlohmann::json::array();
   for (const driver::Unproved& u : g.unproved)
     j["unproved"].push_back({{"rule", u.rule}, {"refuted", u.refuted}, {"reason", printable(u.reason, 2000)}});
@@ -57,7 +66,7 @@ struct Options {
 };
 
 Expected<Answer> generate(Options& o) {
-  o.generate.verify = !o.no_verify;
+  if (o.no_verify) o.generate.verify = false;
   std::string stage;
   std::unique_ptr<Progress> progress;
   ISOMER_TRY(const driver::GeneratedRules g,
@@ -106,6 +115,8 @@ Action declare_rules_generate(CLI::App& rules) {
   command->add_option("--threads", o->generate.propose.threads, "Threads (0: one per core)")->capture_default_str();
   command->add_option("--seed", o->generate.propose.seed, "Seed of the values")->capture_default_str();
   command->add_option("--resume", o->generate.resume, "A folder for what is known so far; a later run goes on from it");
+  command->add_flag("--prove,!--no-prove", o->generate.verify,
+                    "Prune by the library, prove, open attributes, prune again (standard)");
   command->add_flag("--no-verify", o->no_verify, "Write candidates as they are, unproved");
   return [o]() { return generate(*o); };
 }
