@@ -226,9 +226,11 @@ std::string counts_text(const GeneratedRules& g) {
   if (!g.verified) return s + "none of them checked by the prover\n";
   const RuleCounts& c = g.counts;
   s += fmt::format(
-      "{} do not follow from the library; of these {} proved ({} for all sizes, {} bounded, {} field), {} refuted, {} not "
+      "{} do not follow from the library; of these {} proved ({} for all sizes, {} bounded, {} field), {} refuted, {} "
+      "not "
       "proved\n"
-      "{} different rules, {} of them with attributes that became variables; {} follow neither from the library nor from "
+      "{} different rules, {} of them with attributes that became variables; {} follow neither from the library nor "
+      "from "
       "smaller ones\n"
       "seconds: {:.0f} deriving, {:.0f} proving, {:.0f} opening attributes\n",
       c.not_from_library, c.proved, c.all_sizes, c.bounded, c.field, refuted, g.unproved.size() - refuted, c.distinct,

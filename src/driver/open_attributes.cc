@@ -22,8 +22,7 @@ struct Kind {
 
 // Pads of a window that stays inside them come before the window: with both open at once most proofs fail.
 const std::array<Kind, 3>& kinds() {
-  static const std::array<Kind, 3> all = {Kind{"strides", {"sh", "sw"}},
-                                          Kind{"dilations", {"dh", "dw"}},
+  static const std::array<Kind, 3> all = {Kind{"strides", {"sh", "sw"}}, Kind{"dilations", {"dh", "dw"}},
                                           Kind{"pads", {"pt", "pl", "pb", "pr"}, true}};
   return all;
 }

@@ -20,9 +20,8 @@ class Derivers {
  public:
   Derivers(const std::vector<Rule>& known, int threads) : pool_(threads) {
     all_.resize(static_cast<size_t>(pool_.size()));
-    pool_.run(pool_.size(), [&](int t) {
-      all_[static_cast<size_t>(t)] = std::make_unique<rewrite::Deriver>(known, ops::table());
-    });
+    pool_.run(pool_.size(),
+              [&](int t) { all_[static_cast<size_t>(t)] = std::make_unique<rewrite::Deriver>(known, ops::table()); });
   }
   void add(const Rule& rule) {
     pool_.run(pool_.size(), [&](int t) { all_[static_cast<size_t>(t)]->add(rule); });

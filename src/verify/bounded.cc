@@ -14,10 +14,10 @@ namespace {
 
 using Numbers = std::map<std::string, int64_t>;
 
-constexpr double kMostChoices = 4096;  // of sizes that are executed
+constexpr double kMostChoices = 640;  // of sizes that are executed
 constexpr int64_t kLeastBound = 3, kMostBound = 6;
-constexpr int64_t kMostWork = 20000;      // scalar operations of a stage
-constexpr size_t kTermBudget = 20000000;  // terms that one proof handles
+constexpr int64_t kMostWork = 20000;    // scalar operations of a stage
+constexpr size_t kTermBudget = 500000;  // terms that one execution handles
 constexpr int kFieldSizes = 24;
 
 double choices(const SizeSpace& space, int64_t bound) {
@@ -157,7 +157,6 @@ void prove_bounded(const ir::Graph& left, const ir::Graph& right, const Conditio
   int64_t bound = kMostBound;
   while (bound >= kLeastBound && choices(space, bound) > kMostChoices) --bound;
   if (bound < kLeastBound) return;
-  TermTable terms(kTermBudget);
   const std::vector<std::string>& names = space.free();
   Numbers chosen;
   for (const std::string& s : names) {
@@ -170,6 +169,7 @@ void prove_bounded(const ir::Graph& left, const ir::Graph& right, const Conditio
       const Pair pair = at(*sizes, left, right, table);
       if (pair.state == Pair::State::Differs || pair.state == Pair::State::TooLarge) return;
       if (pair.state == Pair::State::Ready) {
+        TermTable terms(kTermBudget);
         const auto equal = executed(pair, terms);
         if (!equal) return;
         ++met;

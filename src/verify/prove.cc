@@ -157,8 +157,8 @@ void attempt(const ir::Graph& left, const ir::Graph& right, const Conditions& co
 // What the proof for all sizes did not reach: a longer search for a counterexample, then the weaker proofs.
 void fall_back(const ir::Graph& left, const ir::Graph& right, const Conditions& conditions, const ir::OpTable& table,
                const Options& options, Verdict& verdict) {
-  constexpr int kTrials = 240;
-  constexpr int64_t kReach = 9;
+  constexpr int kTrials = 120;
+  constexpr int64_t kReach = 8;
   Sampled sampled = sample(left, right, conditions, table, kTrials, options.seed + 1000, kReach);
   if (sampled.counterexample) {
     verdict.kind = Verdict::Kind::Refuted;

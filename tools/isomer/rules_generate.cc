@@ -42,12 +42,18 @@ nlohmann::ordered_json data(const driver::GeneratedRules& g) {
   j["verified"] = g.verified;
   if (g.verified) {
     const driver::RuleCounts& c = g.counts;
-    j["stages"] = {{"found", c.found},         {"not_from_library", c.not_from_library},
-                   {"proved", c.proved},       {"all_sizes", c.all_sizes},
-                   {"bounded", c.bounded},     {"field", c.field},
-                   {"opened", c.opened},       {"distinct", c.distinct},
-                   {"independent", c.independent}, {"derive_seconds", c.derive_seconds},
-                   {"prove_seconds", c.prove_seconds}, {"open_seconds", c.open_seconds}};
+    j["stages"] = {{"found", c.found},
+                   {"not_from_library", c.not_from_library},
+                   {"proved", c.proved},
+                   {"all_sizes", c.all_sizes},
+                   {"bounded", c.bounded},
+                   {"field", c.field},
+                   {"opened", c.opened},
+                   {"distinct", c.distinct},
+                   {"independent", c.independent},
+                   {"derive_seconds", c.derive_seconds},
+                   {"prove_seconds", c.prove_seconds},
+                   {"open_seconds", c.open_seconds}};
   }
   j["unproved"] = nlohmann::json::array();
   for (const driver::Unproved& u : g.unproved)
