@@ -1,0 +1,145 @@
+#include "compile/plane_shape.h"
+
+#include <algorithm>
+
+#include "compile/window_shape.h"
+#include "te/scalar.h"
+#include "te/substitute.h"
+
+namespace isomer::compile {
+
+using te::Expr;
+using te::Kind;
+
+namespace {
+
+std::optional<Along> along(const Expr& index, const te::Axis& axis, int64_t size,
+                           const std::vector<te::Axis>& reduced) {
+  const auto sum = linear(index);
+  if (!sum || sum->of(axis.id) < 1) return std::nullopt;
+  Along out{axis, size, sum->of(axis.id), sum->constant, {}, 0};
+  out.span = out.step * (axis.extent.value() - 1) + 1;
+  for (const auto& [id, by] : sum->terms) {
+    if (id == axis.id) continue;
+    const auto it = std::find_if(reduced.begin(), reduced.end(), [&](const te::Axis& a) { return a.id == id; });
+    if (it == reduced.end() || by < 1) return std::nullopt;
+    out.taps.emplace_back(*it, by);
+    out.span += by * (it->extent.value() - 1);
+  }
+  return out;
+}
+
+// Whether a guard says no more than that a read stays inside of its plane.
+bool only_inside(const loop::Affine& guard, const Along& a) {
+  for (const int64_t sign : {1, -1}) {
+    size_t terms = 0;
+    bool same = guard.constant == (sign > 0 ? a.first : a.size - 1 - a.first);
+    for (const auto& t : guard.terms) {
+      if (t.atom->kind != Kind::Var) return false;
+      int64_t by = t.atom->var == a.axis.id ? a.step : 0;
+      for (const auto& tap : a.taps)
+        if (tap.first.id == t.atom->var) by = tap.second;
+      same = same && t.coefficient == sign * by;
+      ++terms;
+    }
+    // A tap of extent 1 has no term.
+    size_t wanted = 1;
+    for (const auto& tap : a.taps) wanted += tap.first.extent.value() > 1 ? 1 : 0;
+    if (same && terms == wanted) return true;
+  }
+  return false;
+}
+
+// The only read in `e` of what is no constant, where nothing else depends on the place. Null when it is not so.
+const te::Node* only_read(const Scene& scene, const Expr& e) {
+  const te::Node* found = nullptr;
+  bool fine = true;
+  te::for_each_node(e, [&](const Expr& n) {
+    fine = fine && n->kind != Kind::Cast;
+    if (n->kind != Kind::Read) return;
+    fine = fine && !found && !scene.value(n->tensor).constant && scene.value(n->tensor).dtype == DType::F32;
+    found = n.operator->();
+  });
+  return fine ? found : nullptr;
+}
+
+// Sums and maxima of what is made of one read, and sums of its products with constants: what stands outside does not count.
+bool reads_one_value(const Scene& scene, const ModelStage& stage, PlaneShape& s) {
+  const Expr& body = stage.body->args[0];
+  s.outside = te::real_identity(stage.body->combiner);
+  s.copied = body;
+  s.read = only_read(scene, body);
+  if (!s.read && body->kind == Kind::Binary && body->binary == te::BinaryOp::Mul &&
+      stage.body->combiner == te::Combiner::Sum) {
+    for (const size_t i : {0, 1}) {
+      const Expr& tap = body->args[1 - i];
+      if (s.read || tap->kind != Kind::Read || !scene.value(tap->tensor).constant || tap->dtype != DType::F32) continue;
+      s.copied = body->args[i];
+      s.tap = tap;
+      s.read = only_read(scene, s.copied);
+    }
+  }
+  return s.read && s.read->args.size() >= 2;
+}
+
+// The axis of which neighbours read the same planes, by a quotient of it.
+void find_shared(PlaneShape& s) {
+  for (size_t d = 0; d + 2 < s.read->args.size(); ++d)
+    te::for_each_node(s.read->args[d], [&](const Expr& n) {
+      if (n->kind != Kind::Binary || n->binary != te::BinaryOp::FloorDiv) return;
+      if (n->args[0]->kind != Kind::Var || n->args[1]->kind != Kind::Int) return;
+      for (const te::Axis& a : s.outer)
+        if (a.id == n->args[0]->var && a.extent.value() % n->args[1]->integer == 0)
+          s.channel = a.id, s.shared = n->args[1]->integer;
+    });
+}
+
+}  // namespace
+
+std::optional<PlaneShape> plane_shape(const Scene& scene, const Group& group) {
+  auto axes = window_axes(scene, group);
+  if (!axes || axes->size() < 2) return std::nullopt;
+  PlaneShape s;
+  const ModelStage& stage = scene.stage(group.stages[0]);
+  if (!reads_one_value(scene, stage, s)) return std::nullopt;
+  const size_t rank = s.read->args.size();
+  const StageValue& value = scene.value(s.read->tensor);
+  const Layout& layout = scene.layout(s.read->tensor);
+  if (layout.strides[rank - 1] != 1) return std::nullopt;
+  const std::vector<te::Axis>& reduced = stage.body->axes;
+  auto x = along(s.read->args[rank - 1], axes->back(), value.dims[rank - 1], reduced);
+  axes->pop_back();
+  auto y = along(s.read->args[rank - 2], axes->back(), value.dims[rank - 2], reduced);
+  axes->pop_back();
+  if (!x || !y) return std::nullopt;
+  s.x = *std::move(x), s.y = *std::move(y);
+  s.outer = *std::move(axes);
+  const auto in_plane = [&](int id) {
+    if (id == s.x.axis.id || id == s.y.axis.id) return true;
+    for (const Along* a : {&s.x, &s.y})
+      for (const auto& t : a->taps)
+        if (t.first.id == id) return true;
+    return false;
+  };
+  for (const te::Axis& a : reduced)
+    if (!in_plane(a.id)) s.deep.push_back(a);
+  for (size_t d = 0; d + 2 < rank; ++d)
+    for (const int id : te::free_vars(s.read->args[d]))
+      if (in_plane(id)) return std::nullopt;
+  for (const auto& tx : s.x.taps)
+    for (const auto& ty : s.y.taps)
+      if (tx.first.id == ty.first.id) return std::nullopt;
+  const Expr& where = stage.body->args[1];
+  if (where->kind != Kind::Int) {
+    const auto guards = loop::inequalities(where);
+    if (!guards) return std::nullopt;
+    for (const loop::Affine& g : *guards)
+      if (!only_inside(g, s.x) && !only_inside(g, s.y)) return std::nullopt;
+  } else if (where->integer == 0) {
+    return std::nullopt;
+  }
+  find_shared(s);
+  return s;
+}
+
+}  // namespace isomer::compile

@@ -1,0 +1,48 @@
+// What a reduction over windows must look like to be computed plane by plane (planes.cc), read off its expression: positions
+// lie together in memory, and what is read moves inside of a plane with the taps alone.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "compile/kernel.h"
+
+namespace isomer::compile {
+
+// Where a read stands along one of the two axes of a plane: step * position + sum of by * tap + first.
+struct Along {
+  te::Axis axis;  // of the result
+  int64_t size;   // of the plane
+  int64_t step, first;
+  std::vector<std::pair<te::Axis, int64_t>> taps;  // and how far each moves
+  int64_t span;                                    // from the first element that is read to the last
+
+  int64_t extent() const { return axis.extent.value(); }
+  int64_t points() const {
+    int64_t n = 1;
+    for (const auto& t : taps) n *= t.first.extent.value();
+    return n;
+  }
+};
+
+struct PlaneShape {
+  Along x, y;
+  std::vector<te::Axis> outer;  // the other axes above 1 of the result
+  int channel = -1;             // that axis among them of which `shared` neighbours read the same planes
+  int64_t shared = 1;
+  std::vector<te::Axis> deep;  // reduced axes that choose a plane
+  const te::Node* read = nullptr;
+  te::Expr copied, tap;  // what is made of it alone, and what that is multiplied by: empty for nothing
+  double outside = 0;    // what a place outside of the plane counts as
+
+  int64_t planes() const {
+    int64_t n = 1;
+    for (const te::Axis& a : deep) n *= a.extent.value();
+    return n;
+  }
+};
+
+std::optional<PlaneShape> plane_shape(const Scene& scene, const Group& group);
+
+}  // namespace isomer::compile
