@@ -20,10 +20,13 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }  // of
 struct Packing {
   std::vector<int64_t> batch, depth, column;  // offsets in elements
   int64_t width = 1;
+  // Each float as two BF16, high and low: (b, p, part, k / 2, c, k % 2). The depth is even, and kNothing in it is zeros.
+  bool split = false;
+  static constexpr int64_t kNothing = INT64_MIN;
 
   int64_t panels() const { return (static_cast<int64_t>(column.size()) + width - 1) / width; }
   int64_t elements() const {
-    return static_cast<int64_t>(batch.size()) * panels() * static_cast<int64_t>(depth.size()) * width;
+    return static_cast<int64_t>(batch.size()) * panels() * width * static_cast<int64_t>(depth.size()) * (split ? 2 : 1);
   }
   bool operator==(const Packing&) const = default;
 };
@@ -78,6 +81,11 @@ std::optional<Kernel> plane_kernel(const Scene& scene, const Group& group, std::
 // A contraction with its epilogue, by register tiles: rows of the left side as they lie or gathered into scratch, the
 // right side in packed panels. Nothing where no intrinsic of the target fits.
 std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group, const std::string& name);
+
+// The same with floats as two BF16 each, by tile registers: some of 17 bits of a product, at several times the speed. Nothing
+// where the target has no such registers, or it does not pay and nobody `asked` for it.
+std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name,
+                                                 bool asked);
 
 // Convolutions with 3x3 taps one apart, by Winograd's minimal filtering: fewer products, other roundings. Nothing where it
 // does not apply or does not pay.

@@ -153,7 +153,7 @@ std::vector<LabelSpace::Work> LabelSpace::work(size_t factor, std::span<const si
   const std::vector<Layout> layouts = choose_layouts(m.graph, m.groups, m.orders, options_->piece);
   const std::vector<std::vector<int>> readers = m.graph.readers();
   const Scene scene = make_scene(m.graph, layouts, readers, *options_);
-  std::vector<Algorithm> ways = {Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles};
+  std::vector<Algorithm> ways = {Algorithm::Split, Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles};
   if (!group->contraction) ways = {Algorithm::Windows, Algorithm::Rows};
   std::vector<Work> out;
   for (size_t i = 0; i <= ways.size(); ++i) {

@@ -15,7 +15,7 @@ namespace isomer::compile {
 namespace {
 
 constexpr std::string_view kHead = "isomer labels 1 ";
-constexpr std::array<std::string_view, 5> kAlgorithms = {"standard", "filtering", "windows", "tiles", "rows"};
+constexpr std::array<std::string_view, 6> kAlgorithms = {"standard", "split", "filtering", "windows", "tiles", "rows"};
 
 std::vector<std::string_view> pieces(std::string_view text, char by) {
   std::vector<std::string_view> out;

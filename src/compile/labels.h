@@ -18,7 +18,7 @@
 namespace isomer::compile {
 
 // The schemes of kernel.h, in the order in which the compiler tries them.
-enum class Algorithm : uint8_t { Standard, Filtering, Windows, Tiles, Rows };
+enum class Algorithm : uint8_t { Standard, Split, Filtering, Windows, Tiles, Rows };
 
 struct Label {
   std::vector<int> order;  // of the dims, outermost first; empty: as the compiler chooses

@@ -19,7 +19,8 @@ struct LowerOptions {
   loop::Target target;
   bool fuse = true;      // off: every stage is a kernel of its own, in row-major order: the naive reference
   bool contract = true;  // off: contractions are plain loops
-  bool winograd = true;  // off: no algorithm that rounds otherwise than a sum of products in some order
+  bool winograd = true;  // off: no minimal filtering, which rounds otherwise than a sum of products in some order
+  bool split = true;     // off: no products of floats in two parts, which leave out some last bits
   bool weights = true;   // off: the plan's weights have no bytes, for those who ask for sizes alone
   bool in_place = true;  // steps write over what they read for the last time
   // The graph is a piece of a larger one, to be priced and not to be run: images at its ends lie as convolutions leave them,

@@ -1,6 +1,8 @@
 #include "compile/pack.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 namespace isomer::compile {
 
@@ -21,9 +23,42 @@ void pack(const T* from, T* to, const Packing& p) {
     }
 }
 
+// The nearest BF16, its bits; ties to even. What is not finite stays so.
+uint16_t to_bf16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  if (std::isnan(x)) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+void split(const float* from, uint16_t* to, const Packing& p) {
+  const auto columns = static_cast<int64_t>(p.column.size()), depth = static_cast<int64_t>(p.depth.size());
+  const int64_t part = depth * p.width;
+  for (const int64_t b : p.batch)
+    for (int64_t panel = 0; panel < p.panels(); ++panel, to += 2 * part) {
+      const int64_t first = panel * p.width, count = std::min(p.width, columns - first);
+      const int64_t* column = p.column.data() + first;
+      for (int64_t k = 0; k < depth; ++k) {
+        if (p.depth[static_cast<size_t>(k)] == Packing::kNothing) continue;
+        const float* row = from + b + p.depth[static_cast<size_t>(k)];
+        uint16_t* out = to + k / 2 * 2 * p.width + k % 2;
+        for (int64_t c = 0; c < count; ++c) {
+          const float x = row[column[c]];
+          const uint16_t high = to_bf16(x);
+          out[2 * c] = high;
+          out[2 * c + part] = to_bf16(x - std::bit_cast<float>(static_cast<uint32_t>(high) << 16));
+        }
+      }
+    }
+}
+
 }  // namespace
 
 Tensor packed(const Tensor& source, const Packing& packing) {
+  if (packing.split) {
+    Tensor out(DType::BF16, {packing.elements()});
+    split(source.as<float>().data(), out.mutable_as<uint16_t>(), packing);
+    return out;
+  }
   Tensor out(source.dtype(), {packing.elements()});
   switch (size_of(source.dtype())) {
     case 1: pack(source.as<uint8_t>().data(), out.mutable_as<uint8_t>(), packing); break;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compile/accesses.h"
+#include "compile/convolution_shape.h"
 #include "compile/epilogue.h"
 #include "compile/filtering.h"
 #include "compile/kernel.h"
@@ -20,105 +21,6 @@ using loop::Stmt;
 using te::Expr;
 
 namespace {
-
-// What is known of a convolution that qualifies: dims of its input by role, axes of its stage by role.
-struct Shape {
-  int images = -1, rows = -1, columns = -1;                            // axes of the result; images -1: one image
-  int outputs = -1;                                                    // axis of output channels
-  int channels = -1, down = -1, across = -1;                           // reduced axes; -1: no taps along it
-  size_t image_dim = 0, channel_dim = 0, row_dim = 0, column_dim = 0;  // of the input
-  int64_t pad_rows = 0, pad_columns = 0;
-  int64_t taps_down = 1, taps_across = 1;
-  int64_t n = 1, oh = 0, ow = 0, o = 0, c = 0, h = 0, w = 0;
-};
-
-int64_t extent_of(const ModelStage& s, int id) {
-  for (const te::Axis& a : s.axes)
-    if (a.id == id) return a.extent.value();
-  for (const te::Axis& a : s.body->axes)
-    if (a.id == id) return a.extent.value();
-  return 1;
-}
-
-// The points of the reduction.
-int64_t points_of(const ModelStage& s) {
-  int64_t n = 1;
-  for (const te::Axis& a : s.body->axes) n *= a.extent.value();
-  return n;
-}
-
-// A dim of the input that a position and perhaps a tap move along: index = position + tap - padding.
-bool take_window_dim(const Linear& index, const Contraction& c, int& position, int& tap, int64_t& pad) {
-  for (const auto& [axis, by] : index.terms) {
-    const bool deep = std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
-    int& taken = deep ? tap : position;
-    if (by != 1 || taken >= 0) return false;
-    taken = axis;
-  }
-  pad = -index.constant;
-  return position >= 0;
-}
-
-bool guards_are_padding(const Contraction& c, const Shape& s, const StageValue& input) {
-  if (c.where->kind == te::Kind::Int) return c.where->integer != 0;
-  const auto guards = loop::inequalities(c.where);
-  if (!guards) return false;
-  std::vector<loop::Affine> allowed;
-  for (const size_t d : {s.row_dim, s.column_dim}) {
-    const loop::Affine index = loop::affine_of(c.a->args[d]);
-    allowed.push_back(index);
-    allowed.push_back(loop::add(loop::affine_of(Expr(input.dims[d] - 1)), index, -1));
-  }
-  return std::all_of(guards->begin(), guards->end(), [&](const loop::Affine& g) {
-    return std::any_of(allowed.begin(), allowed.end(), [&](const loop::Affine& a) { return loop::same(a, g); });
-  });
-}
-
-std::optional<Shape> shape_of(const Scene& scene, const Group& group) {
-  const Contraction& c = *group.contraction;
-  const ModelStage& stage = scene.stage(group.stages[0]);
-  const StageValue &input = scene.value(c.a->tensor), &taps = scene.value(c.b->tensor);
-  if (input.dims.size() != 4 || taps.dims.size() != 4 || !taps.constant || !c.batch.empty() || c.n.size() != 1)
-    return std::nullopt;
-  Shape s;
-  s.outputs = c.n[0];
-  std::vector<size_t> places;  // images, rows and columns, as the input has them
-  for (size_t d = 0; d < 4; ++d) {
-    const Linear index = *linear(c.a->args[d]);
-    const int axis = index.terms.size() == 1 ? index.terms.begin()->first : -1;
-    const bool deep = axis >= 0 && std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
-    if (deep && s.channels < 0 && index.constant == 0 && index.terms.begin()->second == 1)
-      s.channels = axis, s.channel_dim = d;
-    else
-      places.push_back(d);
-  }
-  if (s.channels < 0 || places.size() != 3) return std::nullopt;
-  s.image_dim = places[0], s.row_dim = places[1], s.column_dim = places[2];
-  const Linear image = *linear(c.a->args[s.image_dim]);
-  if (image.constant != 0 || image.terms.size() > 1) return std::nullopt;
-  if (!image.terms.empty()) {
-    s.images = image.terms.begin()->first;
-    if (image.terms.begin()->second != 1 || std::find(c.k.begin(), c.k.end(), s.images) != c.k.end())
-      return std::nullopt;
-  }
-  if (image.terms.empty() && input.dims[s.image_dim] != 1) return std::nullopt;
-  if (!take_window_dim(*linear(c.a->args[s.row_dim]), c, s.rows, s.down, s.pad_rows) ||
-      !take_window_dim(*linear(c.a->args[s.column_dim]), c, s.columns, s.across, s.pad_columns))
-    return std::nullopt;
-  s.taps_down = extent_of(stage, s.down);
-  s.taps_across = extent_of(stage, s.across);
-  // Whatever else is reduced has one point.
-  if (extent_of(stage, s.channels) * s.taps_down * s.taps_across != points_of(stage)) return std::nullopt;
-  s.n = s.images < 0 ? 1 : extent_of(stage, s.images);
-  s.oh = extent_of(stage, s.rows);
-  s.ow = extent_of(stage, s.columns);
-  s.o = extent_of(stage, s.outputs);
-  s.c = extent_of(stage, s.channels);
-  s.h = input.dims[s.row_dim];
-  s.w = input.dims[s.column_dim];
-  if (!guards_are_padding(c, s, input) || scene.layout(c.a->tensor).strides[s.channel_dim] != 1) return std::nullopt;
-  return s;
-}
 
 // All points of a tile are touched together: an odd number of cache lines keeps them in different sets.
 int64_t odd_lines(int64_t elements) {
@@ -159,7 +61,7 @@ Expr combine_back(const std::vector<double>& factors, const std::function<Expr(s
 
 class Winograd {
  public:
-  Winograd(const Scene& scene, const Group& group, const Shape& shape, Filtering rows, Filtering columns,
+  Winograd(const Scene& scene, const Group& group, const ConvolutionShape& shape, Filtering rows, Filtering columns,
            loop::IntrinsicPtr tile)
       : scene_(scene),
         group_(group),
@@ -207,7 +109,7 @@ class Winograd {
 
   const Scene& scene_;
   const Group& group_;
-  const Shape& s_;
+  const ConvolutionShape& s_;
   const Filtering fy_, fx_;  // along rows and along columns
   loop::IntrinsicPtr tile_;
   int64_t window_ = 1;  // taps of a channel
@@ -576,14 +478,18 @@ Kernel Winograd::make(std::string name) {
 
 }  // namespace
 
+bool filterable(const ConvolutionShape& s) {
+  return s.plain() && s.channels_together && s.taps_down == 3 && s.taps_across == 3 && s.c >= 16 && s.o >= 16 &&
+         s.oh >= 4 && s.ow >= 4;
+}
+
 std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name) {
   const std::vector<loop::IntrinsicPtr> tiles = loop::intrinsics_for(scene.target, DType::F32);
   if (tiles.empty()) return std::nullopt;
-  const std::optional<Shape> shape = shape_of(scene, group);
-  if (!shape || shape->c < 16 || shape->o < 16) return std::nullopt;
+  const std::optional<ConvolutionShape> shape = convolution_shape(scene, group);
+  if (!shape || !shape->plain() || !shape->channels_together || shape->c < 16 || shape->o < 16) return std::nullopt;
   const int64_t ty = shape->taps_down, tx = shape->taps_across;
-  if (ty == 3 && tx == 3) {
-    if (shape->oh < 4 || shape->ow < 4) return std::nullopt;
+  if (filterable(*shape)) {
     const bool large = shape->n * ceil_div(shape->oh, 4) * ceil_div(shape->ow, 4) >= 8;
     return Winograd(scene, group, *shape, filtering(large ? 4 : 2, 3), filtering(large ? 4 : 2, 3), tiles[0])
         .make(name);

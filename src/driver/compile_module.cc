@@ -80,7 +80,7 @@ Expected<Built> build(const ir::Graph& prepared, const CompileOptions& options, 
                       const std::string& prefix, Stopwatch& watch, CompileReport& report) {
   compile::LowerOptions lower;
   lower.target = target;
-  lower.winograd = !options.strict;
+  lower.winograd = lower.split = !options.strict;
   ISOMER_TRY(compile::Lowered lowered, compile::lower(prepared, ops::table(), lower));
   if (!prefix.empty()) rename(lowered, prefix);
   report.lower_seconds += watch.lap();

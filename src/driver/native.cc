@@ -46,7 +46,7 @@ Expected<std::shared_ptr<Native>> Native::build(const ir::Graph& graph, const Na
     o.lower.fuse = o.lower.contract = false;
     o.wide = true;
   }
-  o.lower.winograd = !options.strict;
+  o.lower.winograd = o.lower.split = !options.strict;
   o.compile_threads = options.compile_threads;
   o.dump_dir = options.dump;
   auto impl = std::make_unique<Impl>();

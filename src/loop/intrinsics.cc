@@ -37,6 +37,9 @@ constexpr DotRecord kDotProducts[] = {
     {Arch::AArch64, "i8mm", 8, 12, DType::U8, DType::I8},
 };
 
+constexpr const char* kMatrixTiles = "amx-bf16";
+constexpr int kSplitRows = 32, kSplitColumns = 32;  // four registers of sums, two and two of operands
+
 }  // namespace
 
 IntrinsicPtr dot_product(int rows, int columns, DType left, DType right, std::string needs) {
@@ -60,6 +63,31 @@ std::vector<IntrinsicPtr> dot_products_for(const Target& target, DType left, DTy
     if (r.arch == target.arch && r.left == left && r.right == right && target.has(r.needs) && out.empty())
       out.push_back(dot_product(r.rows, r.columns, r.left, r.right, r.needs));
   return out;
+}
+
+IntrinsicPtr split_product(int rows, int columns, std::string needs) {
+  Intrinsic i;
+  i.name = fmt::format("split_{}x{}_bf16", rows, columns);
+  i.emit = Emit::SplitProduct;
+  te::Builder b;
+  const Dim runs = Dim::symbol("j"), depth = Dim::symbol("k");
+  const std::vector<Dim> left = {rows, runs, depth, 2}, right = {runs, depth, columns, 2};
+  const te::Handle ah = b.input("A_high", DType::BF16, left), al = b.input("A_low", DType::BF16, left);
+  const te::Handle bh = b.input("B_high", DType::BF16, right), bl = b.input("B_low", DType::BF16, right);
+  const te::Axis m = b.axis("m", rows), n = b.axis("n", columns);
+  const te::Axis j = b.axis("j", runs), k = b.axis("k", depth), q = b.axis("q", 2);
+  const auto product = [&](const te::Handle& x, const te::Handle& y) {
+    return te::cast(DType::F32, x(m, j, k, q)) * te::cast(DType::F32, y(j, k, n, q));
+  };
+  i.meaning = b.finish(
+      {b.stage("C", DType::F32, {m, n}, te::sum({j, k, q}, product(ah, bh) + product(ah, bl) + product(al, bh)))});
+  i.tail = {true, true, true, true, false};
+  i.needs = std::move(needs);
+  return std::make_shared<const Intrinsic>(std::move(i));
+}
+
+IntrinsicPtr split_product_for(const Target& target) {
+  return target.has(kMatrixTiles) ? split_product(kSplitRows, kSplitColumns, kMatrixTiles) : nullptr;
 }
 
 IntrinsicPtr outer_product(int rows, int columns, DType dtype, std::string needs) {
@@ -97,6 +125,7 @@ std::optional<IntrinsicPtr> find_intrinsic(std::string_view name) {
     IntrinsicPtr i = dot_product(r.rows, r.columns, r.left, r.right, r.needs);
     if (i->name == name) return i;
   }
+  if (IntrinsicPtr i = split_product(kSplitRows, kSplitColumns, kMatrixTiles); i->name == name) return i;
   return std::nullopt;
 }
 

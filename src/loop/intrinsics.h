@@ -21,6 +21,15 @@ IntrinsicPtr outer_product(int rows, int columns, DType dtype, std::string needs
 // element of C lie together, so the caller packs B and fills the last group of 4 with zeros.
 IntrinsicPtr dot_product(int rows, int columns, DType left, DType right, std::string needs);
 
+// C[m,n] += A[m,k] * B[k,n] for numbers that are the sum of a high and a low BF16, without the product of the two low ones:
+// "split_32x32_bf16". The depth is runs j of pairs of k, so that A may be windows of an image. Operands: high A, low A, high B,
+// low B and C in F32; axes m, n, j, k and the two of a pair. The code wants whole sixteens of rows, columns and pairs; other
+// extents are plain loops. It may take subnormal numbers as zero.
+IntrinsicPtr split_product(int rows, int columns, std::string needs);
+
+// What the target can use for products of floats in two parts, or nothing.
+IntrinsicPtr split_product_for(const Target& target);
+
 // What the target can use for byte products of these types, the best first; empty: nothing.
 std::vector<IntrinsicPtr> dot_products_for(const Target& target, DType left, DType right);
 

@@ -51,7 +51,9 @@ class Printer {
       const Buffer& b = f_.buffers[i];
       const bool argument = i < static_cast<size_t>(f_.arguments);
       if (i == static_cast<size_t>(f_.arguments)) text_ += ")\n";
-      if (argument) text_ += fmt::format("{}{}{}: {}", i ? ", " : "", b.written ? "out " : "", b.name, dims_text(b));
+      if (argument)
+        text_ += fmt::format("{}{}{}: {}", i ? ", " : "", b.written ? (b.flushed ? "out flushed " : "out ") : "",
+                             b.name, dims_text(b));
       if (!argument) text_ += fmt::format("  {} {}: {}\n", name(b.scope), b.name, dims_text(b));
     }
     if (static_cast<size_t>(f_.arguments) == f_.buffers.size()) text_ += ")\n";

@@ -53,7 +53,10 @@ std::string signature(const Function& function) {
   Signature s(false);
   s.add(int64_t{function.arguments}).add(static_cast<int64_t>(function.buffers.size()));
   for (const Buffer& b : function.buffers) {
-    s.add(static_cast<int64_t>(b.dtype)).add(static_cast<int64_t>(b.scope)).add(int64_t{b.written});
+    s.add(static_cast<int64_t>(b.dtype))
+        .add(static_cast<int64_t>(b.scope))
+        .add(int64_t{b.written})
+        .add(int64_t{b.flushed});
     s.add(static_cast<int64_t>(b.dims.size()));
     for (const int64_t d : b.dims) s.add(d);
   }

@@ -38,6 +38,7 @@ struct Buffer {
   std::vector<int64_t> dims;
   Scope scope = Scope::Argument;
   bool written = false;  // Argument: false means read only, and then it overlaps no written one
+  bool flushed = false;  // BF16: subnormal numbers may be stored as zero
 
   int64_t elements() const;  // 1 for a scalar
   bool operator==(const Buffer&) const = default;

@@ -7,7 +7,8 @@ namespace {
 
 using Features = std::vector<std::string>;
 
-constexpr std::string_view kNames[] = {"x86-64-v3", "x86-64-v4", "x86-64-v4-vnni", "aarch64", "aarch64-dotprod"};
+constexpr std::string_view kNames[] = {"x86-64-v3",     "x86-64-v4", "x86-64-v4-vnni",
+                                       "x86-64-v4-amx", "aarch64",   "aarch64-dotprod"};
 
 Features with(Features base, const Features& more) {
   base.insert(base.end(), more.begin(), more.end());
@@ -56,6 +57,9 @@ Expected<Target> parse_target(std::string_view name) {
   if (name == "x86-64-v3") return x86(name, "x86-64-v3", with(v3(), {}), 32, 16);
   if (name == "x86-64-v4") return x86(name, "x86-64-v4", v4(), 64, 32);
   if (name == "x86-64-v4-vnni") return x86(name, "x86-64-v4", with(v4(), {"avx512vnni"}), 64, 32);
+  if (name == "x86-64-v4-amx")
+    return x86(name, "sapphirerapids", with(v4(), {"amx-bf16", "amx-int8", "amx-tile", "avx512bf16", "avx512vnni"}), 64,
+               32);
   if (name == "aarch64") return arm(name, {"fp-armv8", "neon"});
   if (name == "aarch64-dotprod") return arm(name, {"dotprod", "fp-armv8", "neon"});
   std::string known;

@@ -26,7 +26,8 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 
-// "x86-64-v3" (AVX2, FMA), "x86-64-v4" (AVX-512), "x86-64-v4-vnni", "aarch64" (NEON), "aarch64-dotprod".
+// "x86-64-v3" (AVX2, FMA), "x86-64-v4" (AVX-512), "x86-64-v4-vnni", "x86-64-v4-amx" (tile registers),
+// "aarch64" (NEON), "aarch64-dotprod".
 Expected<Target> parse_target(std::string_view name);
 std::vector<std::string_view> target_names();
 

@@ -132,6 +132,9 @@ static uint32_t saved_state(void) {
   return low;
 }
 
+/* Linux gives tile registers to a process that asks for them. */
+static int may_use_tiles(void) { return syscall(ISO_SYS_ARCH_PRCTL, ISO_ARCH_REQUEST_STATE, ISO_STATE_TILE_DATA) == 0; }
+
 static int has(const char* name, size_t length) {
   const x86_feature* f = find_x86(name, length);
   uint32_t regs[4];
@@ -140,7 +143,8 @@ static int has(const char* name, size_t length) {
     uint32_t a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || a < 1) return 0; /* there is no such subleaf */
   }
-  return (regs[f->reg] >> f->bit & 1) && (saved_state() & f->state) == f->state;
+  if (!(regs[f->reg] >> f->bit & 1) || (saved_state() & f->state) != f->state) return 0;
+  return f->state != AMX || may_use_tiles();
 }
 
 #else

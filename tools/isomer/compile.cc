@@ -50,9 +50,9 @@ Action declare_compile(CLI::App& app) {
   declare_model(app, o->model);
   declare_optimize_flag(app, o->optimize);
   app.add_option("-o,--output", o->out, "The module to write: *.so")->required();
-  app.add_option(
-         "--target", o->compile.targets,
-         "host, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64 or aarch64-dotprod; several in one file, best first")
+  app.add_option("--target", o->compile.targets,
+                 "host, x86-64-v3, x86-64-v4, x86-64-v4-vnni, x86-64-v4-amx, aarch64 or aarch64-dotprod; several in "
+                 "one file, best first")
       ->delimiter(',');
   app.add_option("--pipeline", o->compile.pipeline, "Graph passes that run first (isomer passes list)");
   declare_accuracy(app, o->accuracy);

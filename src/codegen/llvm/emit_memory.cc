@@ -177,7 +177,12 @@ void Emitter::store(const loop::StmtNode& n) {
         llvm::Value* old = numbers_.load_form(b_, place.dtype, load(place, at).v);
         r = arith_.combine(*n.combiner, place.dtype, old, r);
       }
-      store_lanes(place, at, numbers_.store_form(b_, place.dtype, r));
+      if (place.flushed) {
+        llvm::Type* half = like(r, llvm::Type::getBFloatTy(b_.getContext()));
+        store_lanes(place, at, b_.CreateBitCast(b_.CreateFPTrunc(r, half), like(r, b_.getInt16Ty())));
+      } else {
+        store_lanes(place, at, numbers_.store_form(b_, place.dtype, r));
+      }
     }
   }
   memo_.pop_back();

@@ -14,11 +14,20 @@ void Emitter::run(std::vector<Place> places, llvm::AllocaInst* status, llvm::Val
   status_ = status;
   const loop::Stmt& body = function_.body;
   if (body.empty()) return;
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  auto* start = llvm::BasicBlock::Create(b_.getContext(), "tasks", before->getParent());
+  b_.CreateBr(start);
+  b_.SetInsertPoint(start);
   if (body->kind == StmtKind::For && body->loop == LoopKind::Parallel) {
     counted(*body, begin, end, false);
   } else {
     when(b_.CreateICmpSLT(begin, end), [&] { statement(body); });
   }
+  if (!matrix_tiles_) return;
+  release_matrix_tiles(b_);
+  const llvm::IRBuilderBase::InsertPointGuard here(b_);
+  b_.SetInsertPoint(before->getTerminator());
+  configure_matrix_tiles(b_, module_);
 }
 
 void Emitter::statement(const loop::Stmt& s) {

@@ -54,12 +54,12 @@ std::set<int64_t> Emitter::values_of(const Expr& e, int64_t most) {
 
 // Whether `loop` does nothing but set to 0 exactly the elements that `tile` then adds to.
 bool Emitter::clears(const StmtNode& loop, const StmtNode& tile) {
-  if (tile.kind != loop::StmtKind::Tile || tile.operands.size() != 3 || tile.extents.size() < 3) return false;
+  if (tile.kind != loop::StmtKind::Tile || tile.operands.empty() || tile.extents.size() < 3) return false;
   if (loop.kind != loop::StmtKind::For || loop.body.size() != 1 || loop.body[0].empty()) return false;
   const StmtNode& inner = *loop.body[0];
   if (inner.kind != loop::StmtKind::For || inner.body.size() != 1 || inner.body[0].empty()) return false;
   const StmtNode& store = *inner.body[0];
-  const loop::TileOperand& c = tile.operands[2];
+  const loop::TileOperand& c = tile.operands.back();
   if (store.kind != loop::StmtKind::Store || store.combiner || store.buffer != c.buffer) return false;
   if (store.value->kind != te::Kind::Real || store.value->real != 0 || std::signbit(store.value->real)) return false;
   if (store.indices.size() != 1 || c.indices.size() != 1) return false;
@@ -99,6 +99,55 @@ std::optional<Product> Emitter::tile_product(const StmtNode& n) const {
   return left == DType::I8 ? Product::DotI8I8 : Product::DotU8U8;
 }
 
+// Whether two-dimensional registers can compute it: whole registers, operands that lie as they are read.
+bool Emitter::fits_matrix_tile(const StmtNode& n) const {
+  if (n.intrinsic->emit != loop::Emit::SplitProduct || !has_matrix_tiles(target_) || numbers_.wide()) return false;
+  if (n.operands.size() != 5 || n.extents.size() != 5) return false;
+  const DType types[] = {DType::BF16, DType::BF16, DType::BF16, DType::BF16, DType::F32};
+  for (size_t i = 0; i < 5; ++i)
+    if (places_[static_cast<size_t>(n.operands[i].buffer)].dtype != types[i]) return false;
+  for (size_t axis = 0; axis < 2; ++axis) {
+    if (n.extents[axis]->kind != te::Kind::Int) return false;
+    const int64_t extent = n.extents[axis]->integer;
+    if (extent != kMatrixSide && extent != 2 * kMatrixSide) return false;
+  }
+  for (size_t axis = 2; axis < 5; ++axis)
+    if (n.extents[axis]->kind != te::Kind::Int || n.extents[axis]->integer < 1) return false;
+  if (n.extents[3]->integer % kMatrixSide != 0 || n.extents[4]->integer != 2) return false;
+  const auto step = [&](size_t operand) -> const std::vector<int64_t>& { return n.operands[operand].strides; };
+  for (const size_t a : {0, 1})
+    if (step(a)[0] != step(0)[0] || step(a)[2] != step(0)[2] || step(a)[3] != 2 || step(a)[4] != 1) return false;
+  for (const size_t b : {2, 3})
+    if (step(b)[1] != 2 || step(b)[2] != step(2)[2] || step(b)[3] != step(2)[3] || step(b)[4] != 1) return false;
+  return step(4)[1] == 1;
+}
+
+void Emitter::matrix_tile_call(const StmtNode& n, bool fresh) {
+  llvm::SmallVector<llvm::Value*, 8> arguments;
+  const auto pointer = [&](const loop::TileOperand& o) {
+    return element(places_[static_cast<size_t>(o.buffer)], address(o.buffer, o.indices).offset.v);
+  };
+  for (const loop::TileOperand& o : n.operands) arguments.push_back(pointer(o));
+  arguments.push_back(n.ahead ? pointer(*n.ahead) : arguments[2]);
+  const auto bytes = [](DType type, int64_t elements) { return elements * static_cast<int64_t>(size_of(type)); };
+  const std::vector<int64_t>&a = n.operands[0].strides, &b = n.operands[2].strides;
+  MatrixTile shape;
+  shape.rows = n.extents[0]->integer / kMatrixSide;
+  shape.columns = n.extents[1]->integer / kMatrixSide;
+  shape.fresh = fresh;
+  shape.runs = n.extents[2]->integer;
+  shape.steps = n.extents[3]->integer / kMatrixSide;
+  shape.a_row = bytes(DType::BF16, a[0]);
+  shape.a_run = bytes(DType::BF16, a[2]);
+  shape.b_pair = bytes(DType::BF16, b[3]);
+  shape.b_run = bytes(DType::BF16, b[2]);
+  shape.c_row = bytes(DType::F32, n.operands[4].strides[0]);
+  if (n.ahead)
+    shape.ahead = bytes(places_[static_cast<size_t>(n.ahead->buffer)].dtype, kMatrixSide * n.ahead->strides.back());
+  b_.CreateCall(matrix_tile(module_, target_, shape), arguments);
+  matrix_tiles_ = true;
+}
+
 void Emitter::tile(const StmtNode& n, bool fresh) {
   if (lanes_ > 1) {
     fail("a tile stands in a vector loop");
@@ -106,7 +155,9 @@ void Emitter::tile(const StmtNode& n, bool fresh) {
   }
   const auto product = tile_product(n);
   memo_.emplace_back();
-  if (product) {
+  if (fits_matrix_tile(n)) {
+    matrix_tile_call(n, fresh);
+  } else if (product) {
     tile_calls(n, {n.intrinsic->meaning.stages[0].dtype, *product, fresh, {}, nullptr, nullptr});
   } else {
     tile_loops(n, fresh);

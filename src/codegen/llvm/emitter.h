@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "codegen/llvm/arith.h"
+#include "codegen/llvm/matrix_tile.h"
 #include "codegen/llvm/microkernel.h"
 #include "loop/affine.h"
 #include "loop/stmt.h"
@@ -41,6 +42,7 @@ struct Place {
   DType dtype = DType::F32;      // as it is stored; differs from the buffer's own in wide mode only
   std::vector<int64_t> strides;  // elements
   int64_t elements = 0;
+  bool flushed = false;  // BF16 by the machine's own rounding, which takes subnormal numbers as zero
 };
 
 class Emitter {
@@ -139,6 +141,8 @@ class Emitter {
   };
   void tile_calls(const loop::StmtNode& n, TileCall call);
   void tile_body(const loop::StmtNode& n, const TileCall& call, int64_t rows, int64_t columns);
+  bool fits_matrix_tile(const loop::StmtNode& n) const;
+  void matrix_tile_call(const loop::StmtNode& n, bool fresh);
   std::optional<Product> tile_product(const loop::StmtNode& n) const;
   void tile_loops(const loop::StmtNode& n, bool fresh);
   llvm::Value* tile_offset(size_t operand);
@@ -171,6 +175,7 @@ class Emitter {
     std::vector<llvm::Value*> at;
   };
   TilePoint* tile_ = nullptr;
+  bool matrix_tiles_ = false;  // some tile uses them
   std::optional<std::string> error_;
 };
 

@@ -69,6 +69,7 @@ class Builder {
 
   Place place(const loop::Buffer& buffer, llvm::Value* pointer) const {
     Place p{pointer, buffer.dtype, std::vector<int64_t>(buffer.dims.size(), 1), buffer.elements()};
+    p.flushed = buffer.flushed && buffer.dtype == DType::BF16 && target_.has("avx512bf16") && !numbers_.wide();
     if (buffer.scope == loop::Scope::Local && numbers_.wide() && is_float(buffer.dtype)) p.dtype = DType::F64;
     for (size_t i = buffer.dims.size(); i-- > 1;) p.strides[i - 1] = p.strides[i] * buffer.dims[i];
     return p;

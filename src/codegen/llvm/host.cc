@@ -1,6 +1,7 @@
 #include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,16 @@ int64_t cache_bytes(int name, int64_t otherwise) {
       if (word == kernel) features.emplace_back(ours);
 }
 
+// Two-dimensional registers are a process's only after it has asked for them.
+[[maybe_unused]] bool may_use_matrix_tiles() {
+#if defined(__x86_64__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 Expected<loop::Target> host_target() {
@@ -53,6 +64,8 @@ Expected<loop::Target> host_target() {
   std::sort(t.features.begin(), t.features.end());
   t.features.erase(std::unique(t.features.begin(), t.features.end()), t.features.end());
   if (t.arch == loop::Arch::X86_64) {
+    if (t.has("amx-tile") && !may_use_matrix_tiles())
+      std::erase_if(t.features, [](const std::string& f) { return f.starts_with("amx-"); });
     t.vector_bytes = t.has("avx512f") ? 64 : t.has("avx2") ? 32 : 16;
     t.vector_registers = t.has("avx512f") ? 32 : 16;
   }

@@ -166,5 +166,54 @@ TEST(Tile, ClearedFirst) {
 
 TEST(Tile, NamesThatDoNotExist) { EXPECT_FALSE(loop::find_intrinsic("fma_1x1_f32").has_value()); }
 
+// Floats in two parts, in runs of pairs: whole registers by the machine's instruction, other sizes by what they mean.
+void check_split(const loop::Target& target, int64_t m, int64_t n, int64_t runs, int64_t k, bool cleared) {
+  const loop::IntrinsicPtr tile = loop::split_product(32, 32, "amx-bf16");
+  EXPECT_EQ((*loop::find_intrinsic(tile->name))->name, tile->name);
+  loop::Function f;
+  f.name = "split";
+  const std::vector<int64_t> left = {m, runs, k, 2}, right = {runs, k, n, 2};
+  f.buffers = {argument("AH", DType::BF16, left), argument("AL", DType::BF16, left), argument("BH", DType::BF16, right),
+               argument("BL", DType::BF16, right), argument("C", DType::F32, {m * n}, true)};
+  f.arguments = 5;
+  const std::vector<Expr> zero(4, Expr(0));
+  const std::vector<int64_t> a = {runs * k * 2, 0, k * 2, 2, 1}, b = {0, 2, k * n * 2, n * 2, 1};
+  const Stmt product =
+      Stmt::tile(tile, {{0, zero, a}, {1, zero, a}, {2, zero, b}, {3, zero, b}, {4, {Expr(0)}, {n, 1, 0, 0, 0}}},
+                 {Expr(m), Expr(n), Expr(runs), Expr(k), Expr(2)});
+  const Expr i(te::Axis{0, "i", Dim(0)}), j(te::Axis{1, "j", Dim(0)});
+  const Stmt clear = Stmt::loop(
+      0, "i", Expr(m), LoopKind::Serial,
+      Stmt::loop(1, "j", Expr(n), LoopKind::Vector, Stmt::store(4, {i * Expr(n) + j}, Expr::real(DType::F32, 0))));
+  f.body = cleared ? Stmt::seq({clear, product}) : product;
+  EXPECT_TRUE(loop::verify(f).ok()) << loop::verify(f).error().to_string();
+  Random random(static_cast<uint64_t>(m * 31 + n * 7 + k));
+  std::vector<Tensor> inputs;
+  for (const loop::Buffer& buffer : f.buffers) inputs.push_back(random_tensor(random, buffer.dtype, buffer.dims));
+  const KernelRun run = run_kernel(f, inputs, {}, target);
+  ASSERT_EQ(run.status, 0);
+  for (int64_t r = 0; r < m; ++r)
+    for (int64_t c = 0; c < n; ++c) {
+      double want = cleared ? 0 : inputs[4].real(r * n + c);
+      for (int64_t d = 0; d < runs * k; ++d)
+        for (int64_t q = 0; q < 2; ++q) {
+          const int64_t x = (r * runs * k + d) * 2 + q, y = (d * n + c) * 2 + q;
+          want += inputs[0].real(x) * (inputs[2].real(y) + inputs[3].real(y)) + inputs[1].real(x) * inputs[2].real(y);
+        }
+      ASSERT_EQ(run.arguments[4].real(r * n + c), want) << m << "x" << n << " at " << r << ", " << c;
+    }
+}
+
+TEST(Tile, FloatsInTwoParts) {
+  auto host = host_target();
+  ASSERT_TRUE(host.ok());
+  for (const bool cleared : {false, true}) {
+    check_split(*host, 32, 32, 1, 48, cleared);
+    check_split(*host, 16, 32, 3, 16, cleared);
+    check_split(*host, 32, 16, 2, 32, cleared);
+    check_split(*host, 7, 5, 2, 3, cleared);
+  }
+}
+
 }  // namespace
 }  // namespace isomer::codegen

@@ -1,0 +1,110 @@
+#include "compile/convolution_shape.h"
+
+#include <algorithm>
+
+#include "loop/affine.h"
+
+namespace isomer::compile {
+
+using te::Expr;
+
+namespace {
+
+int64_t extent_of(const ModelStage& s, int id) {
+  for (const te::Axis& a : s.axes)
+    if (a.id == id) return a.extent.value();
+  for (const te::Axis& a : s.body->axes)
+    if (a.id == id) return a.extent.value();
+  return 1;
+}
+
+// The points of the reduction.
+int64_t points_of(const ModelStage& s) {
+  int64_t n = 1;
+  for (const te::Axis& a : s.body->axes) n *= a.extent.value();
+  return n;
+}
+
+struct Along {
+  int axis = -1;
+  int64_t step = 1;
+};
+
+// A dim of the input that a position and perhaps a tap move along: index = position + tap - padding, each with its step.
+bool take_window_dim(const Linear& index, const Contraction& c, Along& position, Along& tap) {
+  for (const auto& [axis, by] : index.terms) {
+    const bool deep = std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
+    Along& taken = deep ? tap : position;
+    if (by < 1 || taken.axis >= 0) return false;
+    taken = {axis, by};
+  }
+  return position.axis >= 0;
+}
+
+bool guards_are_padding(const Contraction& c, const ConvolutionShape& s, const StageValue& input) {
+  if (c.where->kind == te::Kind::Int) return c.where->integer != 0;
+  const auto guards = loop::inequalities(c.where);
+  if (!guards) return false;
+  std::vector<loop::Affine> allowed;
+  for (const size_t d : {s.row_dim, s.column_dim}) {
+    const loop::Affine index = loop::affine_of(c.a->args[d]);
+    allowed.push_back(index);
+    allowed.push_back(loop::add(loop::affine_of(Expr(input.dims[d] - 1)), index, -1));
+  }
+  return std::all_of(guards->begin(), guards->end(), [&](const loop::Affine& g) {
+    return std::any_of(allowed.begin(), allowed.end(), [&](const loop::Affine& a) { return loop::same(a, g); });
+  });
+}
+
+}  // namespace
+
+std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Group& group) {
+  const Contraction& c = *group.contraction;
+  const ModelStage& stage = scene.stage(group.stages[0]);
+  const StageValue &input = scene.value(c.a->tensor), &taps = scene.value(c.b->tensor);
+  if (input.dims.size() != 4 || taps.dims.size() != 4 || !taps.constant || !c.batch.empty() || c.n.size() != 1)
+    return std::nullopt;
+  ConvolutionShape s;
+  s.outputs = c.n[0];
+  std::vector<size_t> places;  // images, rows and columns, as the input has them
+  for (size_t d = 0; d < 4; ++d) {
+    const Linear index = *linear(c.a->args[d]);
+    const int axis = index.terms.size() == 1 ? index.terms.begin()->first : -1;
+    const bool deep = axis >= 0 && std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
+    if (deep && s.channels < 0 && index.constant == 0 && index.terms.begin()->second == 1)
+      s.channels = axis, s.channel_dim = d;
+    else
+      places.push_back(d);
+  }
+  if (s.channels < 0 || places.size() != 3) return std::nullopt;
+  s.image_dim = places[0], s.row_dim = places[1], s.column_dim = places[2];
+  const Linear image = *linear(c.a->args[s.image_dim]);
+  if (image.constant != 0 || image.terms.size() > 1) return std::nullopt;
+  if (!image.terms.empty()) {
+    s.images = image.terms.begin()->first;
+    if (image.terms.begin()->second != 1 || std::find(c.k.begin(), c.k.end(), s.images) != c.k.end())
+      return std::nullopt;
+  }
+  if (image.terms.empty() && input.dims[s.image_dim] != 1) return std::nullopt;
+  const Linear rows = *linear(c.a->args[s.row_dim]), columns = *linear(c.a->args[s.column_dim]);
+  Along row, column, down, across;
+  if (!take_window_dim(rows, c, row, down) || !take_window_dim(columns, c, column, across)) return std::nullopt;
+  s.rows = row.axis, s.columns = column.axis, s.down = down.axis, s.across = across.axis;
+  s.step_rows = row.step, s.step_columns = column.step, s.step_down = down.step, s.step_across = across.step;
+  s.pad_rows = -rows.constant, s.pad_columns = -columns.constant;
+  s.taps_down = extent_of(stage, s.down);
+  s.taps_across = extent_of(stage, s.across);
+  // Whatever else is reduced has one point.
+  if (extent_of(stage, s.channels) * s.taps_down * s.taps_across != points_of(stage)) return std::nullopt;
+  s.n = s.images < 0 ? 1 : extent_of(stage, s.images);
+  s.oh = extent_of(stage, s.rows);
+  s.ow = extent_of(stage, s.columns);
+  s.o = extent_of(stage, s.outputs);
+  s.c = extent_of(stage, s.channels);
+  s.h = input.dims[s.row_dim];
+  s.w = input.dims[s.column_dim];
+  s.channels_together = scene.layout(c.a->tensor).strides[s.channel_dim] == 1;
+  return guards_are_padding(c, s, input) ? std::optional(s) : std::nullopt;
+}
+
+}  // namespace isomer::compile

@@ -1,0 +1,29 @@
+// What a contraction costs by each of the ways to compute it, in units of one multiplication or addition by vector
+// instructions at their best: the model by which the way is chosen. Numbers were fitted to bench/contractions.
+#pragma once
+
+#include <cstdint>
+
+#include "compile/convolution_shape.h"
+
+namespace isomer::compile {
+
+// A matrix product, in the sizes that the code computes.
+struct ProductSize {
+  int64_t batch = 1, rows = 1, columns = 1, depth = 1;
+  double flops() const {
+    return 2.0 * static_cast<double>(batch * rows) * static_cast<double>(columns) * static_cast<double>(depth);
+  }
+};
+
+// By vector registers; `gathered` elements of the left side are brought together first.
+double vector_product_cost(const ProductSize& size, int64_t gathered);
+
+// By tile registers, floats in two parts; `split` elements of the left side are taken apart first. Sizes with all that fills
+// up tiles. A core whose other half uses tile registers too has 2/7 of their rate, for seconds on end: they must pay even then, nearly.
+double split_product_cost(const ProductSize& size, int64_t split);
+
+// By Winograd's F(4x4,3x3).
+double filtered_cost(const ConvolutionShape& shape);
+
+}  // namespace isomer::compile

@@ -1,0 +1,88 @@
+// Products of floats in two parts: rows that are gathered, staged or windows of an image, and every tail. On a machine
+// without tile registers the same graphs are exact products.
+#include <fmt/format.h>
+
+#include "base/random.h"
+#include "test/unit/compile/compiled.h"
+
+namespace isomer {
+namespace {
+
+constexpr double kTolerance = 2e-5;
+
+std::string constant(const std::string& dims, int64_t elements, uint64_t seed = 3) {
+  Random random(seed);
+  std::string text = "const f32[" + dims + "] [";
+  for (int64_t i = 0; i < elements; ++i)
+    text += fmt::format("{}{:.4f}", i ? "," : "", static_cast<double>(random.between(-10000, 10000)) * 1e-4);
+  return text + "]";
+}
+
+struct Conv {
+  int64_t images, channels, height, width, outputs, taps;
+  const char* attrs;
+};
+
+std::string text(const Conv& c) {
+  const std::string taps = constant(fmt::format("{},{},{},{}", c.outputs, c.channels, c.taps, c.taps),
+                                    c.outputs * c.channels * c.taps * c.taps);
+  return fmt::format("graph @g(%x: f32[{},{},{},{}], %b: f32[{}]) {{ return relu(conv(%x, {}, %b){{{}}}) }}", c.images,
+                     c.channels, c.height, c.width, c.outputs, taps, c.attrs);
+}
+
+TEST(Split, MatrixProducts) {
+  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{
+           {64, 128, 96}, {197, 64, 70}, {49, 300, 130}, {9, 512, 256}, {300, 33, 65}, {33, 1000, 48}})
+    expect_compiles(fmt::format("graph @g(%x: f32[{0},{1}], %r: f32[{0},{2}]) {{ return add(matmul(%x, {3}), %r) }}", m,
+                                k, n, constant(fmt::format("{},{}", k, n), k * n)),
+                    kTolerance);
+}
+
+TEST(Split, BatchesAndTransposedOperands) {
+  expect_compiles("graph @g(%x: f32[3,40,64]) { return matmul(%x, " + constant("3,64,80", 3 * 64 * 80) + ") }",
+                  kTolerance);
+  expect_compiles("graph @g(%x: f32[96,80], %c: f32[64]) { return gemm(%x, " + constant("64,96", 64 * 96) +
+                      ", %c){transA=1, transB=1} }",
+                  kTolerance);
+}
+
+TEST(Split, WindowsThatRunThrough) {
+  for (const Conv& c : {Conv{1, 32, 29, 31, 48, 5, "pads=[2,2,2,2]"}, Conv{2, 48, 14, 14, 64, 5, "pads=[2,2,2,2]"},
+                        Conv{3, 24, 17, 17, 33, 5, ""}, Conv{1, 32, 8, 40, 64, 5, "pads=[7,7,7,7]"},
+                        Conv{1, 40, 30, 30, 40, 3, "dilations=[2,1], pads=[2,1,2,1]"}})
+    expect_compiles(text(c), kTolerance);
+}
+
+TEST(Split, WindowsStepsApart) {
+  for (const Conv& c :
+       {Conv{1, 3, 64, 64, 64, 7, "strides=[2,2], pads=[3,3,3,3]"},
+        Conv{2, 3, 65, 63, 64, 5, "strides=[1,2], pads=[0,0,1,1]"},
+        Conv{1, 64, 28, 28, 64, 3, "strides=[2,2], pads=[1,1,1,1]"},
+        Conv{2, 24, 30, 31, 40, 5, "strides=[2,3], pads=[2,1,0,3]"}, Conv{1, 64, 33, 9, 40, 3, "strides=[4,1]"}})
+    expect_compiles(text(c), kTolerance);
+}
+
+TEST(Split, WindowsThatAreGathered) {
+  expect_compiles(text({1, 32, 30, 30, 40, 3, "dilations=[2,2], pads=[2,2,2,2]"}), kTolerance);
+  expect_compiles(text({2, 64, 9, 9, 96, 1, "strides=[2,2]"}), kTolerance);
+}
+
+// Which way is taken is the model's choice; what a strict program must not have is any of it.
+TEST(Split, StrictProgramsHaveNone) {
+  const ir::Graph g =
+      graph_of("graph @g(%x: f32[128,256]) { return matmul(%x, " + constant("256,256", 256 * 256) + ") }");
+  for (const bool split : {true, false}) {
+    compile::LowerOptions options;
+    options.target = *loop::parse_target("x86-64-v4-amx");
+    options.split = split;
+    const auto lowered = compile::lower(g, ops::table(), options);
+    ASSERT_TRUE(lowered.ok());
+    bool halves = false;
+    for (const loop::Function& f : lowered->functions)
+      for (const loop::Buffer& b : f.buffers) halves = halves || b.dtype == DType::BF16;
+    EXPECT_EQ(halves, split);
+  }
+}
+
+}  // namespace
+}  // namespace isomer
