@@ -83,9 +83,8 @@ std::optional<Kernel> plane_kernel(const Scene& scene, const Group& group, std::
 std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group, const std::string& name);
 
 // The same with floats as two BF16 each, by tile registers: some of 17 bits of a product, at several times the speed. Nothing
-// where the target has no such registers, or it does not pay and nobody `asked` for it.
-std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name,
-                                                 bool asked);
+// where the target has no such registers or it does not pay.
+std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name);
 
 // Convolutions with 3x3 taps one apart, by Winograd's minimal filtering: fewer products, other roundings. Nothing where it
 // does not apply or does not pay.

@@ -17,9 +17,7 @@ Tensor untouched(int64_t elements) {
   return Tensor(DType::F32, {elements}, static_cast<const std::byte*>(bytes.get()), bytes);
 }
 
-// `asked`: whether or not it is thought to pay.
-std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& group, const LowerOptions& options,
-                       bool asked = false) {
+std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& group, const LowerOptions& options) {
   const bool product = options.contract && group.contraction;
   std::vector<Kernel> out;
   const auto take = [&](std::optional<Kernel> k) {
@@ -29,7 +27,7 @@ std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& gro
     case Algorithm::Standard: break;
     case Algorithm::Split:
       if (product && options.split)
-        if (auto kernels = split_kernels(scene, group, "kernel", asked)) out = *std::move(kernels);
+        if (auto kernels = split_kernels(scene, group, "kernel")) out = *std::move(kernels);
       break;
     case Algorithm::Filtering:
       if (product && options.winograd) take(winograd_kernel(scene, group, "kernel"));
@@ -111,7 +109,7 @@ Scene make_scene(StageGraph& graph, const std::vector<Layout>& layouts, const st
 
 std::vector<Kernel> kernels_of(const Scene& scene, const Group& group, Algorithm algorithm, const LowerOptions& options,
                                bool exactly) {
-  std::vector<Kernel> out = by(algorithm, scene, group, options, true);
+  std::vector<Kernel> out = by(algorithm, scene, group, options);
   if (exactly && algorithm != Algorithm::Standard) return out;
   for (const Algorithm a :
        {Algorithm::Split, Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles, Algorithm::Rows}) {

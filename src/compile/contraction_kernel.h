@@ -1,0 +1,139 @@
+// ContractionKernel: the loops of one contraction with its epilogue. Rows are the flattened m axes, columns the n axes, depth the
+// k axes; tiles of an intrinsic compute them, rows of the left side as they lie, gathered or windows of an image, the right
+// side in panels. Made once: analyse, then make.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile/accesses.h"
+#include "compile/convolution_shape.h"
+#include "compile/kernel.h"
+#include "loop/intrinsics.h"
+
+namespace isomer::compile {
+
+constexpr int64_t kSplitSide = 16;   // rows of a tile register
+constexpr int64_t kSplitDepth = 32;  // steps of k in it
+
+struct Axes {
+  std::vector<LoopAxis> list;  // outermost first
+  int64_t total() const {
+    int64_t n = 1;
+    for (const LoopAxis& a : list) n *= a.extent;
+    return n;
+  }
+};
+
+// One side's address in elements: a number and a step per loop variable.
+struct Address {
+  int buffer = -1;
+  Linear at;
+};
+
+bool one_step(const Linear& at, const Axes& axes);  // whether all of the axes run as one
+int64_t step(const Linear& at, const Axes& axes);   // of the innermost
+// The offsets of all points of the axes, row-major.
+std::vector<int64_t> offsets(const Linear& at, const Axes& axes);
+te::Expr expr_of(const Linear& at);
+
+class ContractionKernel {
+ public:
+  ContractionKernel(const Scene& scene, const Group& group, loop::IntrinsicPtr tile, std::string name)
+      : scene_(scene),
+        group_(group),
+        c_(*group.contraction),
+        tile_(std::move(tile)),
+        split_(tile_->emit == loop::Emit::SplitProduct) {
+    main_.function.name = std::move(name);
+    mr_ = tile_->meaning.stages[0].axes[0].extent.value();
+    nr_ = tile_->meaning.stages[0].axes[1].extent.value();
+  }
+
+  // Whether floats in two parts are the fastest way.
+  bool pays();
+  std::vector<Kernel> make();
+
+ private:
+  const ModelStage& stage() const { return scene_.stage(group_.stages[0]); }
+  const ModelStage& last() const { return scene_.stage(group_.stages.back()); }
+  LoopAxis fresh(std::string name, int64_t extent) { return {next_var_++, std::move(name), extent}; }
+  loop::Stmt loop(const LoopAxis& a, loop::Stmt body, loop::LoopKind kind = loop::LoopKind::Serial,
+                  te::Expr extent = {}) const {
+    return loop::Stmt::loop(a.var, a.name, extent.empty() ? te::Expr(a.extent) : extent, kind, std::move(body));
+  }
+  void analyse();
+  void name_axes();
+  void take_image();
+  void sizes();
+  Address side(const te::Expr& read);
+  void left();
+  void image();
+  loop::Stmt image_line(const te::Expr& line);
+  loop::Stmt vectors(int64_t count, const std::function<loop::Stmt(const te::Expr&)>& body);
+  void right();
+  std::vector<int64_t> packed_depth(const Linear& at) const;
+  void pack_right(const Linear& at, int value);
+  bool rows_collide(int64_t bytes) const;
+  bool in_place(bool split) const;
+  bool in_place() const { return in_place(split_); }
+  // So many that tiles which take whole registers of rows stay inside.
+  int64_t whole_tiles(int64_t rows) const { return split_ ? ceil_div(rows, tile_rows_) * tile_rows_ : rows; }
+  loop::Stmt fetch_results(te::Substitution& at, int64_t columns, const te::Expr& height);
+  void epilogue();
+  loop::Stmt tasks();
+  static int add_argument(Kernel& kernel, loop::Buffer buffer, Argument argument);
+  te::Expr flat_batch() const;  // of the batch axes' variables
+  loop::Stmt gather_rows(const te::Expr& first, const te::Expr& count, const te::Expr& to_row, te::Substitution& batch);
+  std::vector<LoopAxis> image_axes() const;
+  te::Expr begins_window(const te::Expr& row) const;
+  loop::Stmt store_row(const te::Expr& place, const te::Expr& value) const;
+  std::vector<loop::TileOperand> operands(const te::Expr& left_at, const te::Expr& right_at, int64_t right_depth) const;
+  loop::Stmt panel(const te::Expr& p, int64_t columns, const te::Expr& first, const te::Expr& rows);
+  void finish(Kernel& k, double flops) const;
+
+  const Scene& scene_;
+  const Group& group_;
+  const Contraction& c_;
+  loop::IntrinsicPtr tile_;
+  const bool split_;            // floats as two BF16
+  int64_t runs_ = 1, run_ = 1;  // of the depth, as tiles take it: so many runs of so many steps
+  int64_t depth() const { return runs_ * run_; }
+  // Windows of an image are read where they overlap, in a copy with its padding. Rows of the left side are the positions
+  // of a grid that is wider than the result; what is computed beside the result is not stored. Positions one pixel apart:
+  // all pixels of the padded image, so that rows of the left side run through. Others: lines of whole tiles.
+  struct Image {
+    ConvolutionShape shape;
+    int64_t height = 0, width = 0;            // padded
+    int64_t grid_height = 0, grid_width = 0;  // positions of an image
+    bool runs_through = false;
+    int64_t rows() const { return ((shape.n - 1) * grid_height + shape.oh) * grid_width; }
+  };
+  std::optional<Image> image_;
+  int64_t rows() const { return image_ ? image_->rows() : m_.total(); }  // of the left side
+  te::Expr image_row(const te::Expr& row) const;                         // where one begins in the image
+  int64_t mr_ = 0, nr_ = 0;
+  int next_var_ = 0;
+  Axes batch_, m_, n_, k_;
+  std::map<int, int> var_of_;  // axis of the contraction's stage -> loop variable
+  Kernel main_;
+  std::vector<Kernel> before_;
+  std::optional<Accesses> accesses_;
+
+  int64_t tile_rows_ = 0, block_rows_ = 0, blocks_ = 0, panels_ = 0, panels_per_task_ = 0, splits_ = 1;
+  enum class Rows : uint8_t { InPlace, Gathered, Staged, Image } rows_ = Rows::InPlace;
+  Address left_, right_;  // right: of the packed array, or of the value as it lies
+  int64_t row_step_ = 0;
+  int gathered_ = -1, gathered_low_ = -1, result_ = -1;  // scratch buffers, or staged ones
+  bool packed_right_ = true;
+
+  Axes out_batch_, out_m_, out_n_;  // as the epilogue sees them, joined where they run together
+  int out_buffer_ = -1;
+  te::Expr out_address_, out_body_;
+  LoopAxis row_in_tile_, lane_;  // of the epilogue
+};
+
+}  // namespace isomer::compile

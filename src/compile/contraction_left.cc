@@ -1,0 +1,166 @@
+// The left side of a contraction: rows where they lie, gathered or staged.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compile/contraction_kernel.h"
+#include "te/simplify.h"
+
+namespace isomer::compile {
+
+using loop::LoopKind;
+using loop::Stmt;
+using te::Expr;
+
+namespace {
+
+// Rows so many bytes apart fall into two sets of the first cache.
+constexpr int64_t kBadStride = 2048;
+
+}  // namespace
+
+// Whether rows so far apart push each other out of the first cache so much that gathering them costs less: all of them lie
+// in the same sets, or half of them, and the more panels read them the more it costs.
+bool ContractionKernel::rows_collide(int64_t bytes) const {
+  if (bytes % kBadStride != 0) return false;
+  return n_.total() >= (bytes % (2 * kBadStride) == 0 ? 384 : 1024);
+}
+
+bool ContractionKernel::in_place(bool split) const {
+  if (split) return false;
+  const bool always = c_.where->kind == te::Kind::Int && c_.where->integer != 0;
+  if (!always || !one_step(left_.at, m_) || !one_step(left_.at, k_)) return false;
+  if (!k_.list.empty() && step(left_.at, k_) != 1) return false;
+  return m_.total() <= 4 || !rows_collide(step(left_.at, m_) * 4);
+}
+
+// Rows are read as they lie where they are one step apart; gathered into scratch where they are not, by the task that
+// needs them; or by a step before when several tasks need the same ones.
+void ContractionKernel::left() {
+  if (image_) return image();
+  const StageValue& v = scene_.value(c_.a->tensor);
+  const loop::Buffer source{"left", v.dtype, {scene_.layout(c_.a->tensor).span}, loop::Scope::Argument, false};
+  const Argument argument{c_.a->tensor, std::nullopt};
+  if (in_place()) {
+    rows_ = Rows::InPlace;
+    row_step_ = step(left_.at, m_);
+    left_.buffer = add_argument(main_, source, argument);
+    return;
+  }
+  // An odd number of cache lines a row, so that rows do not fall into the same sets.
+  const DType dtype = split_ ? DType::BF16 : DType::F32;
+  const auto line = static_cast<int64_t>(64 / size_of(dtype));
+  row_step_ = ceil_div(depth(), line) * line;
+  if (row_step_ / line % 2 == 0) row_step_ += line;
+  if (splits_ == 1) {
+    rows_ = Rows::Gathered;
+    left_.buffer = add_argument(main_, source, argument);
+    const int64_t elements = whole_tiles(block_rows_) * row_step_;
+    const auto scratch = [&](const char* name) {
+      main_.function.buffers.push_back({name, dtype, {elements}, loop::Scope::Scratch, true, true});
+      return static_cast<int>(main_.function.buffers.size()) - 1;
+    };
+    gathered_ = scratch("rows");
+    if (split_) gathered_low_ = scratch("low");
+    return;
+  }
+  rows_ = Rows::Staged;
+  const int64_t m = m_.total(), rows = whole_tiles(m), elements = batch_.total() * rows * row_step_;
+  Kernel before;
+  before.function.name = main_.function.name + "_rows";
+  left_.buffer = add_argument(before, source, argument);
+  std::vector<Argument> staged;
+  const auto stage_rows = [&](const char* name) {
+    staged.push_back({scene_.temporary(dtype, elements), std::nullopt});
+    return add_argument(before, {name, dtype, {elements}, loop::Scope::Argument, true, true}, staged.back());
+  };
+  gathered_ = stage_rows("rows");
+  if (split_) gathered_low_ = stage_rows("low");
+  const LoopAxis task = fresh("task", batch_.total() * ceil_div(m, tile_rows_));
+  const Expr number = te::floor_div(task.expr(), Expr(ceil_div(m, tile_rows_)));
+  const Expr first = te::floor_mod(task.expr(), Expr(ceil_div(m, tile_rows_))) * Expr(tile_rows_);
+  te::Substitution batch;
+  unflatten_into(batch, batch_.list, number);
+  const Stmt body = gather_rows(first, te::min(Expr(tile_rows_), Expr(m) - first), number * Expr(rows) + first, batch);
+  before.function.body = loop(task, body, task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
+  finish(before, 0);
+  before_.push_back(std::move(before));
+  const auto read_rows = [&](const char* name, const Argument& from) {
+    return add_argument(main_, {name, dtype, {elements}, loop::Scope::Argument, false}, from);
+  };
+  gathered_ = read_rows("rows", staged[0]);
+  if (split_) gathered_low_ = read_rows("low", staged[1]);
+}
+
+// Rows first .. first + count of the left side, to rows `to_row` and on of the buffer gathered_.
+Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, const Expr& to_row, te::Substitution& batch) {
+  const LoopAxis row = fresh("r", block_rows_);
+  te::Substitution names;
+  unflatten_into(names, m_.list, first + row.expr());
+  Expr where = c_.where, from = expr_of(left_.at);
+  te::Substitution stage_names;
+  for (const auto& [id, var] : var_of_) stage_names.var(id, Expr(te::Axis{var, fmt::format("x{}", var), Dim(1)}));
+  for (const te::Axis& a : axes_of(c_, stage()))
+    if (!var_of_.count(a.id)) stage_names.var(a.id, Expr(0));
+  for (const te::Axis& a : stage().body->axes)
+    if (!var_of_.count(a.id)) stage_names.var(a.id, Expr(0));
+  where = stage_names(where);
+  std::vector<LoopAxis> depth = k_.list;
+  Expr to = (to_row + row.expr()) * Expr(row_step_);
+  Expr at_depth(0);
+  for (const LoopAxis& a : depth) at_depth = at_depth * Expr(a.extent) + a.expr();
+  to = te::simplify(to + at_depth);
+  const bool always = where->kind == te::Kind::Int && where->integer != 0;
+  if (always) where = {};
+  join_axes(depth, {&where}, {&from, &to}, next_var_);
+  from = batch(names(from));
+  if (!where.empty()) where = te::simplify(batch(names(where)));
+  from = te::simplify(from);
+  const Expr value = Expr::read(left_.buffer, DType::F32, {from});
+  if (depth.empty()) {
+    const Expr v = where.empty() ? value : te::select(where, value, Expr::real(DType::F32, 0));
+    return loop(row, store_row(to, v), LoopKind::Serial, count);
+  }
+  const LoopAxis inner = depth.back();
+  const std::vector<int> guarded = where.empty() ? std::vector<int>{} : te::free_vars(where);
+  const bool by_lane = std::find(guarded.begin(), guarded.end(), inner.var) != guarded.end();
+  const int64_t lanes = std::min<int64_t>(inner.extent, 4 * scene_.lanes(DType::F32));
+  const auto copy = [&](const Expr& v) {
+    std::vector<Stmt> parts;
+    const auto emit = [&](const Expr& start, int64_t length) {
+      const LoopAxis lane = fresh("v", length);
+      te::Substitution at;
+      at.var(inner.var, te::simplify(start + lane.expr()));
+      return loop(lane, store_row(at(to), at(v)), LoopKind::Vector);
+    };
+    const int64_t whole = inner.extent / lanes, rest = inner.extent % lanes;
+    if (whole > 0) {
+      const LoopAxis block = fresh(inner.name, whole);
+      parts.push_back(whole == 1 ? emit(Expr(0), lanes) : loop(block, emit(block.expr() * Expr(lanes), lanes)));
+    }
+    if (rest > 0) parts.push_back(emit(Expr(whole * lanes), rest));
+    return Stmt::seq(std::move(parts));
+  };
+  const Expr zero = Expr::real(DType::F32, 0);
+  Stmt body = where.empty() ? copy(value)
+              : by_lane     ? copy(te::select(where, value, zero))
+                            : Stmt::branch(where, copy(value), copy(zero));
+  for (size_t i = depth.size() - 1; i-- > 0;) body = loop(depth[i], body);
+  // What meets zeros of the right side must not be NaN.
+  if (const int64_t rest = split_ ? run_ - k_.total() : 0; rest > 0) {
+    const LoopAxis lane = fresh("v", rest);
+    const Expr place = te::simplify((to_row + row.expr()) * Expr(row_step_) + Expr(k_.total()) + lane.expr());
+    body = Stmt::seq({body, loop(lane, store_row(place, zero), LoopKind::Vector)});
+  }
+  return loop(row, body, LoopKind::Serial, count);
+}
+
+// One element of the rows: as it is, or as the nearest BF16 and what that leaves.
+Stmt ContractionKernel::store_row(const Expr& place, const Expr& value) const {
+  const Stmt whole = Stmt::store(gathered_, {place}, value);
+  if (!split_) return whole;
+  const Expr rest = value - te::cast(DType::F32, Expr::read(gathered_, DType::BF16, {place}));
+  return Stmt::seq({whole, Stmt::store(gathered_low_, {place}, rest)});
+}
+
+}  // namespace isomer::compile
