@@ -24,7 +24,13 @@ struct Options {
 std::string proof_word(const rewrite::Rule& rule, rewrite::OperatorHashes& operators) {
   const auto proof = rewrite::valid_proof(rule, operators);
   if (!proof.ok()) return rule.proofs.empty() ? "unproved" : "stale";
-  return std::string(rewrite::name((*proof)->kind));
+  const std::string kind(rewrite::name((*proof)->kind));
+  switch ((*proof)->kind) {
+    case rewrite::Proof::Kind::AllSizes: return kind;
+    case rewrite::Proof::Kind::Bounded: return fmt::format("{} {}", kind, (*proof)->bound);
+    case rewrite::Proof::Kind::Field: return fmt::format("{} {:.1e}", kind, (*proof)->error);
+  }
+  return kind;
 }
 
 nlohmann::ordered_json data(const rewrite::Rule& r, rewrite::OperatorHashes& operators) {
