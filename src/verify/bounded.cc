@@ -32,7 +32,7 @@ struct Pair {
   enum class State : uint8_t {
     Ready,
     NoMatch,   // the left side is not well typed there, so nothing is claimed
-    TooLarge,  // or not to be executed
+    TooLarge,  // or rounds on the way, which neither terms nor a field can say
     Differs,   // the right side is not well typed, or has other shapes
   } state = State::Ready;
   Evaluation left, right;
@@ -49,6 +49,8 @@ Pair at(const Numbers& sizes, const ir::Graph& left, const ir::Graph& right, con
   else if (!r.ok())
     p.state = Pair::State::Differs;
   else if (!p.left.load(*l, table, kMostWork).ok() || !p.right.load(*r, table, kMostWork).ok())
+    p.state = Pair::State::TooLarge;
+  else if (p.left.float_types().size() > 1 || p.left.float_types() != p.right.float_types())
     p.state = Pair::State::TooLarge;
   for (size_t k = 0; p.state == Pair::State::Ready && k < l->outputs().size(); ++k)
     if (p.left.dims(k) != p.right.dims(k)) p.state = Pair::State::Differs;

@@ -28,7 +28,27 @@ bool small(const te::Program& program, int64_t most_work) {
   return true;
 }
 
+void collect(const te::Expr& e, std::set<const void*>& seen, std::set<DType>& out) {
+  if (!seen.insert(e.identity()).second) return;
+  if (is_float(e.dtype())) out.insert(e.dtype());
+  for (const te::Expr& x : e->args) collect(x, seen, out);
+}
+
 }  // namespace
+
+std::set<DType> Evaluation::float_types() const {
+  std::set<DType> out;
+  for (const ir::Node& n : builder_->graph().nodes())
+    for (const Type& t : n.types)
+      if (is_float(t.dtype)) out.insert(t.dtype);
+  std::set<const void*> seen;
+  for (const te::Program& p : programs_)
+    for (const te::Stage& s : p.stages) {
+      if (is_float(s.dtype)) out.insert(s.dtype);
+      collect(s.body, seen, out);
+    }
+  return out;
+}
 
 Expected<void> Evaluation::load(const ir::Graph& graph, const ir::OpTable& table, int64_t max_work) {
   builder_ = std::make_unique<ir::GraphBuilder>(table, "sample");

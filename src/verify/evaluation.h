@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ class Evaluation {
   Expected<void> load(const ir::Graph& graph, const ir::OpTable& table, int64_t max_work);
   const ir::Graph& graph() const { return builder_->graph(); }
   std::vector<int64_t> dims(size_t output) const { return builder_->type(outputs_[output]).shape.values(); }
+
+  // Every float type that a value or an expression has. With more than one, numbers are rounded on the way.
+  std::set<DType> float_types() const;
 
   template <class D>
   Expected<std::vector<te::Array<D>>> run(const D& domain, const std::map<std::string, te::Array<D>>& inputs) const {
