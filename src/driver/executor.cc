@@ -128,6 +128,11 @@ std::shared_ptr<Program> Variants::latest() const {
   return it == entries_.end() ? nullptr : it->found.program;
 }
 
+size_t Variants::kept() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
 struct Executor::Impl {
   Impl(const ir::Graph& graph, const ExecutorOptions& options) : variants(graph, options, false) {
     if (options.reference) reference = Program::interpreted(graph, options, "the interpreter was asked for");
@@ -174,6 +179,7 @@ Expected<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs) {
 ExecutorFacts Executor::facts() const {
   ExecutorFacts facts;
   facts.pass_seconds = impl_->variants.pass_seconds();
+  facts.versions = impl_->variants.kept();
   if (const auto program = impl_->latest()) program->add_facts(facts);
   return facts;
 }

@@ -39,6 +39,7 @@ struct NodeReport {
 struct ExecutorFacts {
   NativeFacts native;                             // sums over all compiled pieces
   size_t pieces = 0;                              // compiled
+  size_t versions = 0;                            // kept for other sizes of the inputs, this one included
   size_t compiled = 0, reference = 0, later = 0;  // nodes of the graph itself, after passes
   double pass_seconds = 0, compile_seconds = 0;
 };

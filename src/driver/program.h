@@ -70,6 +70,7 @@ class Variants {
   };
   Expected<Found> find(const std::vector<Tensor>& inputs);
   std::shared_ptr<Program> latest() const;
+  size_t kept() const;
   double pass_seconds() const { return pass_seconds_; }
   const ir::Graph& graph() const { return graph_; }
 

@@ -111,6 +111,13 @@ TEST(Executor, KeepsVersionsForTheSizesThatCome) {
   ASSERT_TRUE(executor.ok()) << executor.error().to_string();
   for (const int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 0, 3}) expect_agrees(*executor, g, {floats({n, 4})});
   EXPECT_TRUE(executor->report().empty());
+  EXPECT_EQ(executor->facts().versions, ExecutorOptions{}.variants);
+  ExecutorOptions two;
+  two.variants = 2;
+  auto bounded = Executor::make(g, two);
+  ASSERT_TRUE(bounded.ok());
+  for (const int64_t n : {1, 2, 1, 3, 1, 2}) expect_agrees(*bounded, g, {floats({n, 4})});
+  EXPECT_EQ(bounded->facts().versions, 2u);
 }
 
 TEST(Executor, SpecialisesOnSizesThatAreData) {
