@@ -37,12 +37,19 @@ function stream(seed) {
   };
 }
 
+// The float16 with the bits of a number between -1 and 1, cut to ten of them.
+function half(v) {
+  const [bits] = new Uint32Array(new Float32Array([v]).buffer);
+  const exponent = (bits >>> 23 & 255) - 112;
+  return exponent <= 0 ? 0 : bits >>> 16 & 0x8000 | exponent << 10 | bits >>> 13 & 1023;
+}
+
 function randomTensor(type, dims, below, next) {
   const [, Kind] = kinds[type];
   const data = new Kind(dims.reduce((a, b) => a * b, 1));
   for (let i = 0; i < data.length; ++i) {
     const u = next();
-    data[i] = type.startsWith('float') && type !== 'float16' ? 2 * u - 1 : type === 'float16' ? 0x3800 : typeof data[i] === 'bigint' ? BigInt(Math.floor(u * below)) : type === 'bool' ? u >= 0.5 : Math.floor(u * below);
+    data[i] = type.startsWith('float') && type !== 'float16' ? 2 * u - 1 : type === 'float16' ? half(2 * u - 1) : typeof data[i] === 'bigint' ? BigInt(Math.floor(u * below)) : type === 'bool' ? u >= 0.5 : Math.floor(u * below);
   }
   return new ort.Tensor(type, data, dims);
 }
