@@ -234,13 +234,15 @@ Stmt rebuild(const Stmt& s, te::Substitution& names, const std::vector<int>* buf
 
 Stmt substitute(const Stmt& s, te::Substitution& names) { return rebuild(s, names, nullptr); }
 
-void renumber_buffers(loop::Function& f, const std::vector<int>& number) {
+Stmt on_buffers(const Stmt& s, const std::vector<int>& number) {
   te::Substitution names;
   names.reads([&](const te::Node& read, std::vector<Expr> at) {
     return Expr::read(number[static_cast<size_t>(read.tensor)], read.dtype, std::move(at));
   });
-  f.body = rebuild(f.body, names, &number);
+  return rebuild(s, names, &number);
 }
+
+void renumber_buffers(loop::Function& f, const std::vector<int>& number) { f.body = on_buffers(f.body, number); }
 
 void arguments_first(loop::Function& f) {
   std::vector<int> number(f.buffers.size());

@@ -69,6 +69,8 @@ void join_axes(std::vector<LoopAxis>& axes, const std::vector<te::Expr*>& bodies
 void unflatten_into(te::Substitution& names, const std::vector<LoopAxis>& axes, te::Expr position);
 
 loop::Stmt substitute(const loop::Stmt& s, te::Substitution& names);
+// The statement on other buffers: `number` gives the new number of each.
+loop::Stmt on_buffers(const loop::Stmt& s, const std::vector<int>& number);
 
 // Statements that name buffers by these new numbers; the list of buffers is the caller's.
 void renumber_buffers(loop::Function& function, const std::vector<int>& number);

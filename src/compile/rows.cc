@@ -28,7 +28,8 @@ namespace {
 
 constexpr double kTaskWork = 20000;  // operations that are worth a task of their own
 constexpr int64_t kMostTasks = 256;
-constexpr int64_t kChains = 4;  // partial results of a reduction at a time
+constexpr int64_t kChains = 4;         // partial results of a reduction at a time
+constexpr int64_t kRowsAtOnce = 1024;  // elements of the rows that are reduced at a time
 
 Expr neutral(Combiner c, DType t) {
   return is_float(t) ? Expr::real(t, te::real_identity(c)) : Expr::integer(t, te::int_identity(c, t));
@@ -79,7 +80,7 @@ class RowsKernel {
     merge_axes();
     std::vector<Stmt> parts;
     for (Inner& s : stages_) parts.push_back(stage_loops(s));
-    finish(Stmt::seq(std::move(parts)));
+    finish(parts);
     return std::move(kernel_);
   }
 
@@ -122,7 +123,9 @@ class RowsKernel {
   Stmt vector(const Expr& start, int64_t count, const Lanes& body);
   int64_t lanes_of(const Inner& s) const;
   int local(DType t, int64_t elements);
-  void finish(Stmt row);
+  void finish(const std::vector<Stmt>& parts);
+  int64_t rows_at_once(int64_t count) const;
+  std::vector<int> own_buffers(size_t first, bool copied);
   double work(const Inner& s) const;
 
   const Scene& scene_;
@@ -477,8 +480,39 @@ double RowsKernel::work(const Inner& s) const {
   return n * static_cast<double>(1 + price(s.body));
 }
 
+// Short rows are reduced several at a time: what one waits for, the last steps of a reduction, others fill.
+int64_t RowsKernel::rows_at_once(int64_t count) const {
+  int64_t longest = 0;
+  bool reduces = false;
+  for (const Inner& s : stages_) {
+    int64_t n = 1;
+    for (const auto* axes : {&s.spatial, &s.reduce})
+      for (const LoopAxis& a : *axes) n *= a.extent;
+    longest = std::max(longest, n);
+    if (s.combiner && te::is_arg(*s.combiner)) return 1;
+    reduces = reduces || (s.combiner && s.spatial.empty() && !s.reduce.empty());
+  }
+  if (!reduces || stages_.size() < 2) return 1;
+  for (const int64_t rows : {4, 2})
+    if (longest * rows <= kRowsAtOnce && count % rows == 0) return rows;
+  return 1;
+}
+
+// The `first` buffers of the kernel, with copies of those that hold one row for the rows that run beside the first.
+std::vector<int> RowsKernel::own_buffers(size_t first, bool copied) {
+  auto& buffers = kernel_.function.buffers;
+  std::vector<int> number(first);
+  for (size_t i = 0; i < first; ++i) {
+    number[i] = static_cast<int>(i);
+    if (!copied || buffers[i].scope == loop::Scope::Argument) continue;
+    number[i] = static_cast<int>(buffers.size());
+    buffers.push_back(buffers[i]);
+  }
+  return number;
+}
+
 // The loops over rows, cut into tasks of enough work.
-void RowsKernel::finish(Stmt row) {
+void RowsKernel::finish(const std::vector<Stmt>& parts) {
   double inside = 0, bytes = 0;
   for (const Inner& s : stages_) inside += work(s);
   int64_t count = 1;
@@ -491,28 +525,35 @@ void RowsKernel::finish(Stmt row) {
     for (const std::string& o : scene_.stage(s).origin)
       if (std::find(f.origin.begin(), f.origin.end(), o) == f.origin.end()) f.origin.push_back(o);
   if (rows_.empty()) {
-    f.body = row;
+    f.body = Stmt::seq(parts);
     arguments_first(f);
     return;
   }
+  const int64_t beside = rows_at_once(count);
   const auto wanted = static_cast<int64_t>(kernel_.flops / kTaskWork);
   const int64_t tasks = std::clamp<int64_t>(wanted, 1, std::min(kMostTasks, count));
-  const int64_t chunk = (count + tasks - 1) / tasks;
-  const int64_t made = (count + chunk - 1) / chunk;
-  const LoopAxis task{fresh(), "task", made}, each{fresh(), "row", chunk};
-  const Expr flat = te::simplify(task.expr() * Expr(chunk) + each.expr());
-  te::Substitution names;
-  unflatten_into(names, rows_, flat);
-  row = substitute(row, names);
-  const Expr length = count % chunk == 0 ? Expr(chunk) : te::min(Expr(chunk), Expr(count) - task.expr() * Expr(chunk));
-  if (chunk > 1 || count % chunk != 0) {
-    row = Stmt::loop(each.var, each.name, length, LoopKind::Serial, row);
-  } else {
-    te::Substitution zero;
-    zero.var(each.var, Expr(0));
-    row = substitute(row, zero);
+  const int64_t chunk = ceil_div(ceil_div(count, tasks), beside) * beside, made = ceil_div(count, chunk);
+  const LoopAxis task{fresh(), "task", made}, each{fresh(), "row", chunk / beside};
+  std::vector<std::vector<int>> own;
+  const auto held = f.buffers.size();
+  for (int64_t i = 0; i < beside; ++i) own.push_back(own_buffers(held, i > 0));
+  const bool single = chunk == beside && count % chunk == 0;
+  std::vector<Stmt> all;
+  for (const Stmt& part : parts)
+    for (int64_t i = 0; i < beside; ++i) {
+      te::Substitution names;
+      const Expr row = single ? Expr(i) : each.expr() * Expr(beside) + Expr(i);
+      unflatten_into(names, rows_, te::simplify(task.expr() * Expr(chunk) + row));
+      all.push_back(substitute(on_buffers(part, own[static_cast<size_t>(i)]), names));
+    }
+  Stmt rows = Stmt::seq(std::move(all));
+  if (!single) {
+    Expr length(chunk);
+    if (count % chunk != 0) length = te::min(length, Expr(count) - task.expr() * Expr(chunk));
+    if (beside > 1) length = te::floor_div(length, Expr(beside));
+    rows = Stmt::loop(each.var, each.name, te::simplify(length), LoopKind::Serial, rows);
   }
-  f.body = Stmt::loop(task.var, task.name, Expr(made), made > 1 ? LoopKind::Parallel : LoopKind::Serial, row);
+  f.body = Stmt::loop(task.var, task.name, Expr(made), made > 1 ? LoopKind::Parallel : LoopKind::Serial, rows);
   arguments_first(f);
 }
 

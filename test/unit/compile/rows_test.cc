@@ -1,4 +1,6 @@
 // Groups that share rows, element-wise chains, pools, reductions, moves: everything that is no contraction.
+#include <fmt/format.h>
+
 #include "test/unit/compile/compiled.h"
 
 namespace isomer {
@@ -85,6 +87,14 @@ TEST(Rows, WithoutFusionTheSame) {
   naive.lower.fuse = naive.lower.contract = false;
   naive.wide = true;
   expect_compiles("graph @g(%x: f32[3,9], %w: f32[9,4]) { return softmax(relu(matmul(%x, %w))) }", 1e-6, naive);
+}
+
+// Short rows run several at a time; tasks end with whole sets of them.
+TEST(Rows, SeveralShortRowsAtATime) {
+  for (const char* shape : {"3,4,33", "2,33", "7,33", "10,130", "118,4,64", "6,300", "4,600", "5,2,1"})
+    for (const char* op : {"softmax(%x){axis=-1}", "log_softmax(%x){axis=-1}", "sub(%x, reduce_mean(%x, [-1]))",
+                           "div(%x, reduce_l2(%x, [-1]))"})
+      expect_compiles(fmt::format("graph @g(%x: f32[{}]) {{ return {} }}", shape, op));
 }
 
 }  // namespace
