@@ -171,7 +171,10 @@ TEST(VerifyMutants, NoneIsProvedAndRefuted) {
   // What the first search and the proof for all sizes leave open, the longer search or a weaker proof decides.
   std::map<std::string, size_t> kinds;
   std::string undecided;
-  for (const RuleVerdict& v : verify_rules(open, ops::table())) {
+  const auto decided = verify_rules(open, ops::table());
+  for (size_t i = 0; i < open.size(); ++i) {
+    const RuleVerdict& v = decided[i];
+    if (v.verdict.proved()) fmt::print("{}{}\n", rewrite::print(open[i]), v.verdict.to_string());
     const std::string word = v.verdict.proved() ? name(v.verdict.proof) : v.verdict.refuted() ? "refuted" : "undecided";
     ++kinds[word];
     if (word == "undecided") undecided += v.rule + ": " + v.verdict.to_string() + "\n";
