@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "compile/group.h"
 #include "te/simplify.h"
@@ -183,9 +184,11 @@ class Sinking {
     if (!same || !g_.stages[static_cast<size_t>(v.stage)].runs()) return std::nullopt;
     auto j = joined(g_, g_.stages[static_cast<size_t>(v.stage)]);
     if (!j) return std::nullopt;
+    std::set<int> parts;
     for (const Part& p : j->parts) {
       const int maker = g_.values[static_cast<size_t>(p.value)].stage;
-      if (maker < 0 || !only_reader(p.value, v.stage)) return std::nullopt;
+      // What stands twice in the whole would be computed twice.
+      if (maker < 0 || !only_reader(p.value, v.stage) || !parts.insert(p.value).second) return std::nullopt;
       const ModelStage& m = g_.stages[static_cast<size_t>(maker)];
       // A move has no pass that this could become a part of.
       if (m.is_reduction() || !m.runs() || is_move(m.body)) return std::nullopt;

@@ -29,6 +29,11 @@ TEST(Group, AContractionTakesWhatFollowsIt) {
   EXPECT_EQ(g.groups[0].stages.size(), 2u);
 }
 
+TEST(Group, WhatFollowsAConcatenationOfOneValueIsComputedOnce) {
+  expect_compiles(
+      "graph @g(%x: f32[2,3]) { %e = elu(%x) %c = sigmoid(concat(%e, %e){axis=0}) return neg(%c), softmax(%c) }");
+}
+
 TEST(Group, SoftmaxAndLayerNormAreOneKernelEach) {
   EXPECT_EQ(group("graph @g(%x: f32[6,33]) { return softmax(%x) }").groups.size(), 1u);
   EXPECT_EQ(group("graph @g(%x: f32[6,33], %y: f32[6,33], %s: f32[33]) { %z = add(%x, %y) "
