@@ -20,9 +20,10 @@ constexpr double kTaskFlops = 400e3;      // arithmetic that is worth a task of 
 constexpr double kSplitTaskFlops = 2e6;   // the same by tile registers,
 constexpr double kTaskBytes = 128 << 10;  // or columns that are: few rows wait for them
 constexpr int64_t kShortDepth = 512;
-constexpr int64_t kFetchRows = 5;    // fewer rows read the right side as fast as memory gives it
-constexpr double kSplitFlops = 1e6;  // below, the exact product is as fast
-constexpr int64_t kTasks = 16;       // enough for an even share of a few workers, and few enough to be cheap
+constexpr int64_t kFetchRows = 5;     // fewer rows read the right side as fast as memory gives it
+constexpr double kSplitFlops = 1e6;   // below, the exact product is as fast
+constexpr int64_t kChunkedTasks = 8;  // each goes through all rows, a chunk of the depth at a time
+constexpr int64_t kTasks = 16;        // enough for an even share of a few workers, and few enough to be cheap
 
 }  // namespace
 
@@ -150,7 +151,8 @@ void ContractionKernel::sizes() {
   const auto in_cache = [&](int64_t bytes) { return std::clamp<int64_t>(bytes / (row_bytes * tile_rows_), 1, tiles); };
   // Every block of rows reads all columns: where those do not stay in the second cache, blocks are as large as it lets
   // them be and tasks are cut along the columns.
-  int64_t tiles_per_block = 4 * k * n > l2 / 3 ? ceil_div(tiles, ceil_div(tiles, in_cache(l2 * 5 / 8)))
+  const int64_t most = split_ && !image_ && n % nr_ == 0 ? 4 * l2 : l2 * 5 / 8;  // the depth may go in chunks
+  int64_t tiles_per_block = 4 * k * n > l2 / 3 ? ceil_div(tiles, ceil_div(tiles, in_cache(most)))
                                                : std::min(ceil_div(tiles * batch_.total(), wanted), in_cache(l2 / 3));
   if (m * 2 <= n && tiles <= 2 * in_cache(l2 / 3) && tiles <= 8) tiles_per_block = tiles;
   block_rows_ = tiles_per_block * tile_rows_;
@@ -158,6 +160,11 @@ void ContractionKernel::sizes() {
   splits_ = std::clamp<int64_t>(ceil_div(wanted, blocks_ * batch_.total()), 1, panels_);
   // Tasks that share rows need them gathered by a step before, through memory: not for a few tasks more.
   if (!image_ && !in_place() && 2 * blocks_ * batch_.total() >= wanted) splits_ = 1;
+  chunk_ = depth();
+  if (split_ && !image_ && n % nr_ == 0 && 4 * depth() * block_rows_ > l2 / 2) {
+    chunk_ = ceil_div(depth(), ceil_div(4 * depth() * block_rows_, l2 / 4) * kSplitDepth) * kSplitDepth;
+    splits_ = std::min(splits_, kChunkedTasks);
+  }
   panels_per_task_ = ceil_div(panels_, splits_);
   splits_ = ceil_div(panels_, panels_per_task_);
 }
@@ -190,11 +197,13 @@ Expr ContractionKernel::flat_batch() const {
 void ContractionKernel::epilogue() {
   auto& buffers = main_.function.buffers;
   result_ = static_cast<int>(buffers.size());
-  buffers.push_back({"tile", DType::F32, {tile_rows_ * nr_}, loop::Scope::Scratch, true});
+  const int64_t results = chunked() ? panels_per_task_ * ceil_div(block_rows_, tile_rows_) : 1;
+  buffers.push_back({"tile", DType::F32, {results * tile_rows_ * nr_}, loop::Scope::Scratch, true});
+  result_start_ = fresh("s", results * tile_rows_ * nr_);
   row_in_tile_ = fresh("r", tile_rows_);
   lane_ = fresh("c", nr_);
-  const std::vector<te::Axis> scope = {row_in_tile_.axis(), lane_.axis()};
-  const Expr place = te::simplify(row_in_tile_.expr() * Expr(nr_) + lane_.expr(), scope);
+  const std::vector<te::Axis> scope = {row_in_tile_.axis(), lane_.axis(), result_start_.axis()};
+  const Expr place = te::simplify(result_start_.expr() + row_in_tile_.expr() * Expr(nr_) + lane_.expr(), scope);
   Epilogue e = epilogue_of(scene_, group_, *accesses_, result_, place, scope, next_var_);
   out_buffer_ = e.buffer;
   out_body_ = e.body;
@@ -250,13 +259,14 @@ Stmt ContractionKernel::fetch_results(te::Substitution& at, int64_t columns, con
 }
 
 std::vector<loop::TileOperand> ContractionKernel::operands(const Expr& left_at, const Expr& right_at,
-                                                           int64_t right_depth) const {
+                                                           int64_t right_depth, int64_t steps,
+                                                           const Expr& result) const {
   const int rows = rows_ == Rows::InPlace ? left_.buffer : gathered_;
   if (!split_)
     return {{rows, {left_at}, {row_step_, 0, 1}},
             {right_.buffer, {right_at}, {0, 1, right_depth}},
-            {result_, {Expr(0)}, {nr_, 1, 0}}};
-  const Expr low = te::simplify(right_at + Expr(depth() * nr_));
+            {result_, {result}, {nr_, 1, 0}}};
+  const Expr low = te::simplify(right_at + Expr(steps * nr_));
   const int64_t line = image_ ? image_->shape.step_down * image_->width * image_->shape.c : 0;
   const std::vector<int64_t> left = {row_step_, 0, line, 2, 1};
   const std::vector<int64_t> right = {0, 2, run_ * nr_, 2 * nr_, 1};
@@ -264,40 +274,40 @@ std::vector<loop::TileOperand> ContractionKernel::operands(const Expr& left_at, 
           {gathered_low_, {left_at}, left},
           {right_.buffer, {right_at}, right},
           {right_.buffer, {low}, right},
-          {result_, {Expr(0)}, {nr_, 1, 0, 0, 0}}};
+          {result_, {result}, {nr_, 1, 0, 0, 0}}};
 }
 
-// All tiles of one panel of columns: clear, accumulate over the depth, store through the epilogue.
-Stmt ContractionKernel::panel(const Expr& p, int64_t columns, const Expr& first, const Expr& rows) {
-  const LoopAxis tile = fresh("tile", ceil_div(block_rows_, tile_rows_));
-  const Expr start = tile.expr() * Expr(tile_rows_);
-  const Expr height = block_rows_ % tile_rows_ == 0 && this->rows() % tile_rows_ == 0
-                          ? Expr(tile_rows_)
-                          : te::min(Expr(tile_rows_), rows - start);
+Expr ContractionKernel::height_of(const Expr& start, const Expr& rows) const {
+  const bool even = block_rows_ % tile_rows_ == 0 && this->rows() % tile_rows_ == 0;
+  return even ? Expr(tile_rows_) : te::min(Expr(tile_rows_), rows - start);
+}
+
+Expr ContractionKernel::result_at(const Panel& p, const LoopAxis& tile) const {
+  if (!chunked()) return Expr(0);
+  return (p.local * Expr(tile.extent) + tile.expr()) * Expr(tile_rows_ * nr_);
+}
+
+// One tile, over `steps` of the depth.
+Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t from, int64_t steps) {
+  const Expr start = tile.expr() * Expr(tile_rows_), result = te::simplify(result_at(p, tile));
   // Tile registers are computed whole, whatever of them is stored.
-  const Expr computed_rows = split_ ? Expr(tile_rows_) : height;
-  const int64_t computed = split_ ? ceil_div(columns, kSplitSide) * kSplitSide : columns;
-  const LoopAxis clear_row = fresh("r", tile_rows_), clear = fresh("c", computed);
-  const Stmt cleared =
-      loop(clear_row,
-           loop(clear, Stmt::store(result_, {clear_row.expr() * Expr(nr_) + clear.expr()}, Expr::real(DType::F32, 0)),
-                LoopKind::Vector),
-           LoopKind::Serial, computed_rows);
-  // Operands
+  const Expr height = split_ ? Expr(tile_rows_) : height_of(start, p.rows);
+  const int64_t columns = split_ ? ceil_div(p.columns, kSplitSide) * kSplitSide : p.columns;
   te::Substitution point;  // the first row and column of the tile
   te::Substitution zero_depth;
   for (const LoopAxis& a : k_.list) zero_depth.var(a.var, Expr(0));
-  unflatten_into(point, m_.list, first + start);
-  unflatten_into(point, n_.list, p * Expr(nr_));
+  unflatten_into(point, m_.list, p.first + start);
+  unflatten_into(point, n_.list, p.number * Expr(nr_));
   Expr left_at, right_at;
   if (rows_ == Rows::InPlace) left_at = point(zero_depth(expr_of(left_.at)));
   if (rows_ == Rows::Gathered) left_at = start * Expr(row_step_);
-  if (rows_ == Rows::Image) left_at = image_row(first + start);
-  if (rows_ == Rows::Staged) left_at = (flat_batch() * Expr(whole_tiles(m_.total())) + first + start) * Expr(row_step_);
+  if (rows_ == Rows::Image) left_at = image_row(p.first + start);
+  if (rows_ == Rows::Staged)
+    left_at = (flat_batch() * Expr(whole_tiles(m_.total())) + p.first + start) * Expr(row_step_);
   int64_t right_depth = nr_;
-  const int64_t panel_elements = depth() * nr_ * (split_ ? 2 : 1);
+  const int64_t parts = split_ ? 2 : 1, panel_elements = depth() * nr_ * parts;
   if (packed_right_) {
-    right_at = (flat_batch() * Expr(panels_) + p) * Expr(panel_elements);
+    right_at = (flat_batch() * Expr(panels_) + p.number) * Expr(panel_elements) + Expr(from * nr_ * parts);
   } else {
     right_at = point(zero_depth(expr_of(right_.at)));
     right_depth = step(right_.at, k_);
@@ -305,30 +315,66 @@ Stmt ContractionKernel::panel(const Expr& p, int64_t columns, const Expr& first,
   // The tiles of this panel share the work of fetching the next one.
   std::optional<loop::TileOperand> ahead;
   if (packed_right_ && m_.total() >= kFetchRows) {
-    const int64_t tiles = ceil_div(block_rows_, tile_rows_), steps = split_ ? depth() / 2 : depth();
-    const int64_t by = ceil_div(panel_elements / steps, tiles);
-    const Expr next = right_at + Expr(panel_elements) + tile.expr() * Expr(steps * by);
+    const int64_t by = ceil_div(nr_ * parts * parts, tile.extent);  // a step of split floats is a pair of the depth
+    const Expr next = right_at + Expr(panel_elements) + tile.expr() * Expr(steps / parts * by);
     ahead = loop::TileOperand{right_.buffer, {te::simplify(next)}, {0, 0, by}};
   }
-  std::vector<Expr> extents = {computed_rows, Expr(computed)};
-  for (const int64_t e : split_ ? std::vector<int64_t>{runs_, run_ / 2, 2} : std::vector<int64_t>{run_})
+  std::vector<Expr> extents = {height, Expr(columns)};
+  for (const int64_t e : split_ ? std::vector<int64_t>{runs_, steps / runs_ / 2, 2} : std::vector<int64_t>{steps})
     extents.emplace_back(e);
-  const Stmt accumulate = Stmt::tile(tile_, operands(te::simplify(left_at), te::simplify(right_at), right_depth),
-                                     std::move(extents), std::move(ahead));
-  // Epilogue
+  const Stmt product = Stmt::tile(
+      tile_, operands(te::simplify(left_at + Expr(from)), te::simplify(right_at), right_depth, steps, result),
+      std::move(extents), std::move(ahead));
+  if (from > 0) return product;
+  const LoopAxis row = fresh("r", tile_rows_), column = fresh("c", columns);
+  const Expr place = te::simplify(result + row.expr() * Expr(nr_) + column.expr());
+  const Stmt clear = loop(column, Stmt::store(result_, {place}, Expr::real(DType::F32, 0)), LoopKind::Vector);
+  return Stmt::seq({loop(row, clear, LoopKind::Serial, height), product});
+}
+
+// One tile, through the epilogue.
+Stmt ContractionKernel::store(const Panel& p, const LoopAxis& tile) {
+  const Expr start = tile.expr() * Expr(tile_rows_), row = p.first + start + row_in_tile_.expr();
   te::Substitution out;
-  const Expr row = first + start + row_in_tile_.expr();
+  out.var(result_start_.var, result_at(p, tile));
   unflatten_into(out, image_ ? image_axes() : out_m_.list, row);
-  unflatten_into(out, out_n_.list, p * Expr(nr_) + lane_.expr());
+  unflatten_into(out, out_n_.list, p.number * Expr(nr_) + lane_.expr());
   unflatten_into(out, out_batch_.list, flat_batch());
-  const Stmt store = Stmt::store(out_buffer_, {te::simplify(out(out_address_))}, te::simplify(out(out_body_)));
-  Stmt one_row = loop(lane_, store, LoopKind::Vector, Expr(columns));
+  const Stmt stored = Stmt::store(out_buffer_, {te::simplify(out(out_address_))}, te::simplify(out(out_body_)));
+  Stmt one_row = loop(lane_, stored, LoopKind::Vector, Expr(p.columns));
   if (image_) one_row = Stmt::branch(begins_window(row), one_row);
-  const Stmt stored = loop(row_in_tile_, one_row, LoopKind::Serial, height);
-  const Expr tiles = te::floor_div(rows + Expr(tile_rows_ - 1), Expr(tile_rows_));
-  std::vector<Stmt> parts = {cleared, accumulate, stored};
-  if (Stmt fetched = fetch_results(out, columns, height); !fetched.empty()) parts.insert(parts.begin(), fetched);
+  return loop(row_in_tile_, one_row, LoopKind::Serial, height_of(start, p.rows));
+}
+
+// All tiles of one panel of columns: clear, accumulate over the depth, store through the epilogue.
+Stmt ContractionKernel::panel(const Panel& p) {
+  const LoopAxis tile = fresh("tile", ceil_div(block_rows_, tile_rows_));
+  const Expr start = tile.expr() * Expr(tile_rows_);
+  te::Substitution out;
+  unflatten_into(out, image_ ? image_axes() : out_m_.list, p.first + start + row_in_tile_.expr());
+  unflatten_into(out, out_n_.list, p.number * Expr(nr_) + lane_.expr());
+  unflatten_into(out, out_batch_.list, flat_batch());
+  std::vector<Stmt> parts = {accumulate(p, tile, 0, depth()), store(p, tile)};
+  if (Stmt fetched = fetch_results(out, p.columns, height_of(start, p.rows)); !fetched.empty())
+    parts.insert(parts.begin(), fetched);
+  const Expr tiles = te::floor_div(p.rows + Expr(tile_rows_ - 1), Expr(tile_rows_));
   return loop(tile, Stmt::seq(std::move(parts)), LoopKind::Serial, te::simplify(tiles));
+}
+
+// Panel after panel; or a chunk of the depth after the other, so that what tiles read of the rows stays in the second cache
+// while all panels of the task pass.
+Stmt ContractionKernel::all_panels(const LoopAxis& p, const Expr& count, const Panel& one) {
+  if (!chunked()) return loop(p, panel(one), LoopKind::Serial, count);
+  const Expr tiles = te::simplify(te::floor_div(one.rows + Expr(tile_rows_ - 1), Expr(tile_rows_)));
+  const LoopAxis tile = fresh("tile", ceil_div(block_rows_, tile_rows_));
+  const auto each = [&](Stmt s) {
+    return loop(p, loop(tile, std::move(s), LoopKind::Serial, tiles), LoopKind::Serial, count);
+  };
+  std::vector<Stmt> parts;
+  for (int64_t from = 0; from < depth(); from += chunk_)
+    parts.push_back(each(accumulate(one, tile, from, std::min(chunk_, depth() - from))));
+  parts.push_back(each(store(one, tile)));
+  return Stmt::seq(std::move(parts));
 }
 
 Stmt ContractionKernel::tasks() {
@@ -349,10 +395,10 @@ Stmt ContractionKernel::tasks() {
     const Expr count = whole % panels_per_task_ == 0 && whole == panels_
                            ? Expr(panels_per_task_)
                            : te::max(Expr(0), te::min(Expr(panels_per_task_), Expr(whole) - begin));
-    parts.push_back(loop(p, panel(begin + p.expr(), nr_, first, rows), LoopKind::Serial, te::simplify(count)));
+    parts.push_back(all_panels(p, te::simplify(count), {begin + p.expr(), p.expr(), nr_, first, rows}));
   }
   if (rest > 0) {
-    Stmt tail = panel(Expr(whole), rest, first, rows);
+    Stmt tail = panel({Expr(whole), Expr(0), rest, first, rows});
     parts.push_back(splits_ == 1 ? tail : Stmt::branch(te::eq(split, Expr(splits_ - 1)), tail));
   }
   Stmt body = substitute(Stmt::seq(std::move(parts)), batch);

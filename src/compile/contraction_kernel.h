@@ -91,8 +91,19 @@ class ContractionKernel {
   std::vector<LoopAxis> image_axes() const;
   te::Expr begins_window(const te::Expr& row) const;
   loop::Stmt store_row(const te::Expr& place, const te::Expr& value) const;
-  std::vector<loop::TileOperand> operands(const te::Expr& left_at, const te::Expr& right_at, int64_t right_depth) const;
-  loop::Stmt panel(const te::Expr& p, int64_t columns, const te::Expr& first, const te::Expr& rows);
+  std::vector<loop::TileOperand> operands(const te::Expr& left_at, const te::Expr& right_at, int64_t right_depth,
+                                          int64_t steps, const te::Expr& result) const;
+  te::Expr height_of(const te::Expr& start, const te::Expr& rows) const;  // of the tile that starts there
+  struct Panel {
+    te::Expr number, local;  // in all, and in its task
+    int64_t columns = 0;
+    te::Expr first, rows;  // of the block
+  };
+  loop::Stmt accumulate(const Panel& p, const LoopAxis& tile, int64_t from, int64_t steps);
+  loop::Stmt store(const Panel& p, const LoopAxis& tile);
+  te::Expr result_at(const Panel& p, const LoopAxis& tile) const;
+  loop::Stmt panel(const Panel& p);
+  loop::Stmt all_panels(const LoopAxis& p, const te::Expr& count, const Panel& one);
   void finish(Kernel& k, double flops) const;
 
   const Scene& scene_;
@@ -101,6 +112,8 @@ class ContractionKernel {
   loop::IntrinsicPtr tile_;
   const bool split_;            // floats as two BF16
   int64_t runs_ = 1, run_ = 1;  // of the depth, as tiles take it: so many runs of so many steps
+  int64_t chunk_ = 1;           // steps of the depth that all panels of a task go through before the next ones
+  bool chunked() const { return chunk_ < depth(); }
   int64_t depth() const { return runs_ * run_; }
   // Windows of an image are read where they overlap, in a copy with its padding. Rows of the left side are the positions
   // of a grid that is wider than the result; what is computed beside the result is not stored. Positions one pixel apart:
@@ -133,7 +146,7 @@ class ContractionKernel {
   Axes out_batch_, out_m_, out_n_;  // as the epilogue sees them, joined where they run together
   int out_buffer_ = -1;
   te::Expr out_address_, out_body_;
-  LoopAxis row_in_tile_, lane_;  // of the epilogue
+  LoopAxis row_in_tile_, lane_, result_start_;  // of the epilogue
 };
 
 }  // namespace isomer::compile

@@ -27,7 +27,7 @@ void ContractionKernel::right() {
   const int value = c_.b->tensor;
   const StageValue& v = scene_.value(value);
   if (v.constant) {
-    Packing p{offsets(at, batch_), packed_depth(at), offsets(at, n_), nr_, split_};
+    Packing p{offsets(at, batch_), packed_depth(at), offsets(at, n_), nr_, split_ ? chunk_ : 0};
     for (int64_t& o : p.batch) o += at.constant;
     const loop::Buffer buffer{"right", split_ ? DType::BF16 : v.dtype, {p.elements()}, loop::Scope::Argument, false};
     right_.buffer = add_argument(main_, buffer, {value, std::move(p)});

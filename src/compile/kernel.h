@@ -20,13 +20,15 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }  // of
 struct Packing {
   std::vector<int64_t> batch, depth, column;  // offsets in elements
   int64_t width = 1;
-  // Each float as two BF16, high and low: (b, p, part, k / 2, c, k % 2). The depth is even, and kNothing in it is zeros.
-  bool split = false;
+  // Each float as two BF16, high and low: (b, p, chunk, part, k / 2, c, k % 2) for chunks of so many steps of the depth, an
+  // even number; 0: as it is. kNothing in the depth is zeros.
+  int64_t split = 0;
   static constexpr int64_t kNothing = INT64_MIN;
 
   int64_t panels() const { return (static_cast<int64_t>(column.size()) + width - 1) / width; }
   int64_t elements() const {
-    return static_cast<int64_t>(batch.size()) * panels() * width * static_cast<int64_t>(depth.size()) * (split ? 2 : 1);
+    return static_cast<int64_t>(batch.size()) * panels() * width * static_cast<int64_t>(depth.size()) *
+           (split > 0 ? 2 : 1);
   }
   bool operator==(const Packing&) const = default;
 };

@@ -32,15 +32,16 @@ uint16_t to_bf16(float x) {
 
 void split(const float* from, uint16_t* to, const Packing& p) {
   const auto columns = static_cast<int64_t>(p.column.size()), depth = static_cast<int64_t>(p.depth.size());
-  const int64_t part = depth * p.width;
   for (const int64_t b : p.batch)
-    for (int64_t panel = 0; panel < p.panels(); ++panel, to += 2 * part) {
+    for (int64_t panel = 0; panel < p.panels(); ++panel, to += 2 * depth * p.width) {
       const int64_t first = panel * p.width, count = std::min(p.width, columns - first);
       const int64_t* column = p.column.data() + first;
       for (int64_t k = 0; k < depth; ++k) {
         if (p.depth[static_cast<size_t>(k)] == Packing::kNothing) continue;
         const float* row = from + b + p.depth[static_cast<size_t>(k)];
-        uint16_t* out = to + k / 2 * 2 * p.width + k % 2;
+        const int64_t start = k / p.split * p.split, in_chunk = k - start;
+        const int64_t part = std::min(p.split, depth - start) * p.width;
+        uint16_t* out = to + 2 * start * p.width + in_chunk / 2 * 2 * p.width + in_chunk % 2;
         for (int64_t c = 0; c < count; ++c) {
           const float x = row[column[c]];
           const uint16_t high = to_bf16(x);
@@ -54,7 +55,7 @@ void split(const float* from, uint16_t* to, const Packing& p) {
 }  // namespace
 
 Tensor packed(const Tensor& source, const Packing& packing) {
-  if (packing.split) {
+  if (packing.split > 0) {
     Tensor out(DType::BF16, {packing.elements()});
     split(source.as<float>().data(), out.mutable_as<uint16_t>(), packing);
     return out;
