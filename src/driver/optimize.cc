@@ -29,14 +29,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr int64_t kOpenBatch = 1, kOpenLength = 64;  // what open sizes are taken to be when nobody says
-constexpr double kNoise = 1.01;                      // times within this of each other are the same
-constexpr int64_t kMostGrowth = int64_t{1} << 30;    // bytes of weights: what was priced as folded has to be folded
-constexpr double kPromising = 0.03;                  // gain of a region below which its rewrites may be left out
+constexpr int64_t kOpenBatch = 1;
+constexpr int64_t kOpenLengths[] = {64, 512, 4096, 32768};  // what open sizes are taken to be when nobody says
+constexpr double kNoise = 1.01;                             // times within this of each other are the same
+constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was priced as folded has to be folded
+constexpr double kPromising = 0.03;                // gain of a region below which its rewrites may be left out
 constexpr int kSearchVersion = 3;  // a search that finds other things on the same prices has another one
 
 // The first dim of an input is a batch, as a rule; others are lengths.
-std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& given) {
+std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& given,
+                                          int64_t length) {
   std::map<std::string, int64_t> out;
   for (const ir::Node& n : g.inputs())
     for (size_t i = 0; n.types[0].shape.has_rank() && i < n.types[0].shape.rank(); ++i) {
@@ -44,7 +46,7 @@ std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std
       n.types[0].shape[i].symbols(names);
       for (const std::string& s : names) {
         const auto it = given.find(s);
-        out.emplace(s, it != given.end() ? it->second : i == 0 ? kOpenBatch : kOpenLength);
+        out.emplace(s, it != given.end() ? it->second : i == 0 ? kOpenBatch : length);
       }
     }
   return out;
@@ -73,7 +75,12 @@ class Optimization {
 
   Expected<Optimized> run() {
     ISOMER_CHECK_OK(prepare());
-    out_.assumed = open_sizes(original_, options_.assumed);
+    // The first length that the model takes: windows may be larger than the shortest.
+    for (const int64_t length : kOpenLengths) {
+      out_.assumed = open_sizes(original_, options_.assumed, length);
+      const auto sized = with_sizes(original_, out_.assumed);
+      if (out_.assumed.empty() || (sized.ok() && passes::run_pipeline(*sized, ops::table(), "inference").ok())) break;
+    }
     ISOMER_TRY(out_.start, passes::run_pipeline(original_, ops::table(), "inference"));
     ISOMER_TRY(const std::string question, search_question());
     if (!recall(question)) ISOMER_CHECK_OK(search());
