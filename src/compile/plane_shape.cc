@@ -129,6 +129,9 @@ std::optional<PlaneShape> plane_shape(const Scene& scene, const Group& group) {
   for (const auto& tx : s.x.taps)
     for (const auto& ty : s.y.taps)
       if (tx.first.id == ty.first.id) return std::nullopt;
+  if (!s.tap.empty())  // of a plane, not of a place in it
+    for (const int id : te::free_vars(s.tap))
+      if (id == s.x.axis.id || id == s.y.axis.id) return std::nullopt;
   const Expr& where = stage.body->args[1];
   if (where->kind != Kind::Int) {
     const auto guards = loop::inequalities(where);

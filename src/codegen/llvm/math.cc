@@ -107,7 +107,8 @@ struct Float {
   llvm::Value* odd(llvm::Value* x, std::span<const float> above, std::span<const float> below, float most) const {
     llvm::Value* t = at_least(at_most(x, most), -most);
     llvm::Value* square = b.CreateFMul(t, t);
-    llvm::Value* y = b.CreateFMul(b.CreateFMul(t, polynomial(square, above)), reciprocal(polynomial(square, below)));
+    // A division, so that every machine gives the same bits.
+    llvm::Value* y = b.CreateFDiv(b.CreateFMul(t, polynomial(square, above)), polynomial(square, below));
     return at_least(at_most(y, 1.0f), -1.0f);
   }
 

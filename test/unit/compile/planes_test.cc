@@ -50,6 +50,12 @@ TEST(Planes, WhatIsMadeOfOneReadIsMadeOnce) {
       "graph @g(%x: f32[1,4,9,18]) { %r = neg(%x) return max_pool(%r){kernel_shape=[3,3], pads=[1,1,1,1]} }");
 }
 
+// The channels of one axis' windows are no lines of a plane: each has taps of its own.
+TEST(Planes, WindowsAlongOneAxis) {
+  expect_compiles("graph @g(%x: f32[2,4,4], %b: f32[4]) { return conv(%x, " + numbers({4, 1, 2}) +
+                  ", %b){group=4, pads=[1,0], strides=[2]} }");
+}
+
 TEST(Planes, Pools) {
   for (const char* op : {"max_pool(%x){kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]}",
                          "max_pool(%x){kernel_shape=[3,3], strides=[2,2], ceil_mode=1}",
