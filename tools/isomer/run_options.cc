@@ -9,8 +9,8 @@ namespace isomer::tool {
 void declare_accuracy(CLI::App& app, std::string& accuracy) {
   app.add_option(
          "--accuracy", accuracy,
-         "strict: convolutions are sums of products in some order; default: fewer products by minimal filtering, "
-         "within 1e-4 of the largest magnitude")
+         "strict: products of floats are exact and summed in some order; default: fewer products by minimal filtering, "
+         "floats in two parts on tile registers, within 1e-4 of the largest magnitude")
       ->check(CLI::IsMember({"default", "strict"}))
       ->capture_default_str();
 }
