@@ -20,13 +20,17 @@ constexpr float kExp[] = {0.4999999403953552f, 0.1666652113199234f, 0.0416683889
 constexpr float kLog[] = {0.3333331346511841f,   -0.25000008940696716f, 0.2000211924314499f,
                           -0.16667994856834412f, 0.14219549298286438f,  -0.12405594438314438f,
                           0.11888190358877182f,  -0.11675628274679184f, 0.06746552139520645f};
-// tanh(x)/x as a quotient in x^2 for |x| <= 9.01: 2^-25.
-constexpr float kTanhAbove[] = {1.0f, 0.133803546f, 0.00349479145f, 2.05959423e-05f, 1.33363995e-08f};
-constexpr float kTanhBelow[] = {1.0f, 0.467136711f, 0.0258739498f, 0.000328433118f, 7.76908848e-07f};
-// erf(x)/x likewise for |x| <= 3.92: 2^-25.
-constexpr float kErfAbove[] = {1.12837911f,    0.19040437f,     0.0527483933f,
-                               0.00376551715f, 0.000284878741f, 2.05008655e-06f};
-constexpr float kErfBelow[] = {1.0f, 0.502074063f, 0.11410825f, 0.0149690062f, 0.0011625085f, 3.80914607e-05f};
+// (tanh(x)/x - 1) / x^2 in x^2 for |x| <= 0.625: 2^-32.
+constexpr float kTanh[] = {-0.3333333134651184f, 0.13333210349082947f,   -0.05394720286130905f,
+                           0.021702965721488f,   -0.008182669058442116f, 0.0021475329995155334f};
+// erf(x)/x - 1 in x^2 for |x| <= 1: 2^-29.
+constexpr float kErfSmall[] = {0.12837916612625122f,   -0.3761262595653534f, 0.1128358542919159f,
+                               -0.026853810995817184f, 0.00518832728266716f, -0.000801019137725234f,
+                               7.85385345807299e-05f};
+// -log(1 - erf(x)) for 1 <= x <= 4: 2^-35 of erf.
+constexpr float kErfLarge[] = {-0.00018847087631002069f, 1.1295803785324097f,    0.633216381072998f,
+                               0.10842213034629822f,     -0.025210360065102577f, 0.0042052920907735825f,
+                               -0.00044147411244921386f, 2.1697736883652397e-05f};
 
 struct Float {
   llvm::IRBuilderBase& b;
@@ -103,13 +107,9 @@ struct Float {
     llvm::Value* r = estimate(x);
     return fma(fma(b.CreateFNeg(x), r, number(1.0f)), r, r);
   }
-  // x * above(x^2) / below(x^2) for |x| <= most, the value at `most` beyond; never above 1.
-  llvm::Value* odd(llvm::Value* x, std::span<const float> above, std::span<const float> below, float most) const {
-    llvm::Value* t = at_least(at_most(x, most), -most);
-    llvm::Value* square = b.CreateFMul(t, t);
-    // A division, so that every machine gives the same bits.
-    llvm::Value* y = b.CreateFDiv(b.CreateFMul(t, polynomial(square, above)), polynomial(square, below));
-    return at_least(at_most(y, 1.0f), -1.0f);
+  llvm::Value* magnitude(llvm::Value* x) const { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
+  llvm::Value* with_sign(llvm::Value* x, llvm::Value* sign) const {
+    return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, sign);
   }
 
   // e^x for -104 <= x <= 89, and NaN. `normal`: the result is known to be a normal number.
@@ -172,11 +172,25 @@ llvm::Value* logistic_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512) {
 }
 
 llvm::Value* tanh_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512) {
-  return Float{b, x->getType(), avx512}.odd(x, kTanhAbove, kTanhBelow, 9.01f);
+  const Float f{b, x->getType(), avx512};
+  llvm::Value* a = f.magnitude(x);
+  llvm::Value* square = b.CreateFMul(x, x);
+  llvm::Value* small = f.fma(b.CreateFMul(square, x), f.polynomial(square, kTanh), x);
+  llvm::Value* e = f.exp(b.CreateFMul(f.at_most(a, 10.0f), f.number(2.0f)), true);
+  llvm::Value* quotient = b.CreateFDiv(f.number(-2.0f), b.CreateFAdd(e, f.number(1.0f)));
+  llvm::Value* large = b.CreateFAdd(quotient, f.number(1.0f));
+  return f.with_sign(b.CreateSelect(b.CreateFCmpOLT(a, f.number(0.625f)), small, large), x);
 }
 
 llvm::Value* erf_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512) {
-  return Float{b, x->getType(), avx512}.odd(x, kErfAbove, kErfBelow, 3.92f);
+  const Float f{b, x->getType(), avx512};
+  llvm::Value* a = f.magnitude(x);
+  llvm::Value* square = b.CreateFMul(x, x);
+  llvm::Value* small = f.fma(x, f.polynomial(square, kErfSmall), x);
+  llvm::Value* t = f.at_most(a, 4.0f);
+  llvm::Value* e = f.exp(b.CreateFNeg(f.polynomial(t, kErfLarge)), true);
+  llvm::Value* large = f.with_sign(b.CreateFSub(f.number(1.0f), e), x);
+  return b.CreateSelect(b.CreateFCmpOLT(a, f.number(1.0f)), small, large);
 }
 
 }  // namespace isomer::codegen
