@@ -5,6 +5,7 @@
 
 #include "compile/contraction_kernel.h"
 #include "compile/epilogue.h"
+#include "compile/finish.h"
 #include "compile/product_cost.h"
 #include "te/simplify.h"
 
@@ -80,7 +81,8 @@ std::vector<Kernel> ContractionKernel::make() {
   right();
   epilogue();
   main_.function.body = tasks();
-  finish(main_, 2.0 * static_cast<double>(batch_.total() * m_.total() * n_.total()) * static_cast<double>(k_.total()));
+  finish(main_, scene_, group_,
+         2.0 * static_cast<double>(batch_.total() * m_.total() * n_.total()) * static_cast<double>(k_.total()));
   std::vector<Kernel> out = std::move(before_);
   out.push_back(std::move(main_));
   return out;
@@ -403,18 +405,6 @@ Stmt ContractionKernel::tasks() {
   }
   Stmt body = substitute(Stmt::seq(std::move(parts)), batch);
   return loop(task, body, task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
-}
-
-void ContractionKernel::finish(Kernel& k, double flops) const {
-  for (const int s : group_.stages)
-    for (const std::string& o : scene_.stage(s).origin)
-      if (std::find(k.function.origin.begin(), k.function.origin.end(), o) == k.function.origin.end())
-        k.function.origin.push_back(o);
-  k.flops = flops;
-  for (const loop::Buffer& b : k.function.buffers)
-    if (b.scope == loop::Scope::Argument)
-      k.bytes += static_cast<double>(b.elements()) * static_cast<double>(size_of(b.dtype));
-  arguments_first(k.function);
 }
 
 std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name) {

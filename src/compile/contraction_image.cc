@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compile/contraction_kernel.h"
+#include "compile/finish.h"
 #include "te/simplify.h"
 
 namespace isomer::compile {
@@ -82,7 +83,7 @@ void ContractionKernel::image() {
     line = Stmt::seq({line, Stmt::branch(te::eq(task.expr(), Expr(task.extent - 1)), filled)});
   }
   before.function.body = loop(task, line, task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
-  finish(before, 0);
+  finish(before, scene_, group_, 0);
   before_.push_back(std::move(before));
   gathered_ = add_argument(main_, {"high", DType::BF16, {elements}, loop::Scope::Argument, false}, staged[0]);
   gathered_low_ = add_argument(main_, {"low", DType::BF16, {elements}, loop::Scope::Argument, false}, staged[1]);

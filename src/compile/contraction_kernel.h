@@ -104,7 +104,6 @@ class ContractionKernel {
   te::Expr result_at(const Panel& p, const LoopAxis& tile) const;
   loop::Stmt panel(const Panel& p);
   loop::Stmt all_panels(const LoopAxis& p, const te::Expr& count, const Panel& one);
-  void finish(Kernel& k, double flops) const;
 
   const Scene& scene_;
   const Group& group_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compile/contraction_kernel.h"
+#include "compile/finish.h"
 #include "te/simplify.h"
 
 namespace isomer::compile {
@@ -83,7 +84,7 @@ void ContractionKernel::left() {
   unflatten_into(batch, batch_.list, number);
   const Stmt body = gather_rows(first, te::min(Expr(tile_rows_), Expr(m) - first), number * Expr(rows) + first, batch);
   before.function.body = loop(task, body, task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
-  finish(before, 0);
+  finish(before, scene_, group_, 0);
   before_.push_back(std::move(before));
   const auto read_rows = [&](const char* name, const Argument& from) {
     return add_argument(main_, {name, dtype, {elements}, loop::Scope::Argument, false}, from);

@@ -1,5 +1,6 @@
 // The right side of a contraction: a constant packed when the model is compiled, panels packed by a step before, or as it lies.
 #include "compile/contraction_kernel.h"
+#include "compile/finish.h"
 #include "te/simplify.h"
 
 namespace isomer::compile {
@@ -68,7 +69,7 @@ void ContractionKernel::pack_right(const Linear& at, int value) {
   const Stmt store = Stmt::store(1, {to}, Expr::read(0, v.dtype, {from}));
   pack.function.body =
       loop(task, loop(k, loop(c, store, LoopKind::Vector)), task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
-  finish(pack, 0);
+  finish(pack, scene_, group_, 0);
   before_.push_back(std::move(pack));
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "compile/arena.h"
+#include "compile/finish.h"
 #include "compile/group.h"
 #include "compile/in_place.h"
 #include "compile/kernel.h"
@@ -261,10 +262,7 @@ void Lowering::add_group(const Scene& scene, const Group& group, Algorithm algor
     for (Argument& a : k.arguments)
       a.value = a.value >= own ? a.value - own + first : key.values[static_cast<size_t>(a.value)];
     k.function.origin.clear();
-    for (const int s : group.stages)
-      for (const std::string& o : scene.stage(s).origin)
-        if (std::find(k.function.origin.begin(), k.function.origin.end(), o) == k.function.origin.end())
-          k.function.origin.push_back(o);
+    add_origin(k.function, scene, group);
     add_step(std::move(k), known->signatures[i]);
   }
 }

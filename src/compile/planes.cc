@@ -7,6 +7,7 @@
 
 #include "compile/accesses.h"
 #include "compile/epilogue.h"
+#include "compile/finish.h"
 #include "compile/kernel.h"
 #include "compile/plane_shape.h"
 #include "te/scalar.h"
@@ -322,25 +323,9 @@ std::optional<Kernel> Planes::make(std::string name) {
 
   const int64_t elements = rows * s_.shared * s_.y.extent() * s_.x.extent();
   const int64_t taps = s_.planes() * s_.x.points() * s_.y.points();
-  kernel_.flops = static_cast<double>(elements) * static_cast<double>(taps * (1 + price(stage_.body->args[0])));
-  for (const loop::Buffer& b : kernel_.function.buffers)
-    if (b.scope == loop::Scope::Argument) kernel_.bytes += 4.0 * static_cast<double>(b.elements());
-  const int64_t wanted =
-      std::clamp<int64_t>(static_cast<int64_t>(kernel_.flops / kTaskWork), 1, std::min(kMostTasks, rows));
-  const int64_t each = ceil_div(rows, wanted), made = ceil_div(rows, each);
-  const LoopAxis task = fresh("task", made), one = fresh("row", each);
-  te::Substitution names;
-  unflatten_into(names, axes, task.expr() * Expr(each) + one.expr());
-  body = substitute(body, names);
-  const Expr length = rows % each == 0 ? Expr(each) : te::min(Expr(each), Expr(rows) - task.expr() * Expr(each));
-  body = Stmt::loop(one.var, one.name, length, LoopKind::Serial, std::move(body));
-  kernel_.function.body =
-      Stmt::loop(task.var, task.name, Expr(made), made > 1 ? LoopKind::Parallel : LoopKind::Serial, std::move(body));
-  for (const int s : group_.stages)
-    for (const std::string& o : scene_.stage(s).origin)
-      if (std::find(kernel_.function.origin.begin(), kernel_.function.origin.end(), o) == kernel_.function.origin.end())
-        kernel_.function.origin.push_back(o);
-  arguments_first(kernel_.function);
+  const double flops = static_cast<double>(elements) * static_cast<double>(taps * (1 + price(stage_.body->args[0])));
+  kernel_.function.body = as_tasks(std::move(body), axes, flops, {kTaskWork, kMostTasks}, next_var_);
+  finish(kernel_, scene_, group_, flops);
   return std::move(kernel_);
 }
 

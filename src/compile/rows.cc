@@ -6,6 +6,7 @@
 #include <map>
 
 #include "compile/accesses.h"
+#include "compile/finish.h"
 #include "compile/kernel.h"
 #include "te/scalar.h"
 #include "te/simplify.h"
@@ -521,9 +522,7 @@ void RowsKernel::finish(const std::vector<Stmt>& parts) {
   kernel_.flops = inside * static_cast<double>(count);
   kernel_.bytes = bytes;
   loop::Function& f = kernel_.function;
-  for (const int s : group_.stages)
-    for (const std::string& o : scene_.stage(s).origin)
-      if (std::find(f.origin.begin(), f.origin.end(), o) == f.origin.end()) f.origin.push_back(o);
+  add_origin(f, scene_, group_);
   if (rows_.empty()) {
     f.body = Stmt::seq(parts);
     arguments_first(f);

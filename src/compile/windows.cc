@@ -3,6 +3,7 @@
 // the border when the model is compiled, so that no tile asks; a group that is narrower than a vector is read as one vector
 // whose lanes are then spread.
 #include "compile/windows.h"
+#include "compile/finish.h"
 
 #include <algorithm>
 
@@ -195,25 +196,10 @@ std::optional<Kernel> Windows::make(std::string name) {
   int64_t rows = 1;
   for (const LoopAxis& a : axes) rows *= a.extent;
   const int64_t elements = (strips ? rows / chunk.extent : rows) * s_.x * s_.c;
-  kernel_.flops = static_cast<double>(elements) * static_cast<double>(s_.taps() * (1 + price(stage_.body->args[0])));
-  for (const loop::Buffer& b : kernel_.function.buffers)
-    if (b.scope == loop::Scope::Argument) kernel_.bytes += 4.0 * static_cast<double>(b.elements());
-  const int64_t wanted =
-      std::clamp<int64_t>(static_cast<int64_t>(kernel_.flops / kTaskWork), 1, std::min(kMostTasks, rows));
-  const int64_t each = ceil_div(rows, wanted), made = ceil_div(rows, each);
-  const LoopAxis task = fresh("task", made), one = fresh("row", each);
-  te::Substitution names;
-  unflatten_into(names, axes, task.expr() * Expr(each) + one.expr());
-  body = substitute(body, names);
-  const Expr length = rows % each == 0 ? Expr(each) : te::min(Expr(each), Expr(rows) - task.expr() * Expr(each));
-  body = Stmt::loop(one.var, one.name, length, LoopKind::Serial, std::move(body));
-  kernel_.function.body =
-      Stmt::loop(task.var, task.name, Expr(made), made > 1 ? LoopKind::Parallel : LoopKind::Serial, std::move(body));
-  for (const int s : group_.stages)
-    for (const std::string& o : scene_.stage(s).origin)
-      if (std::find(kernel_.function.origin.begin(), kernel_.function.origin.end(), o) == kernel_.function.origin.end())
-        kernel_.function.origin.push_back(o);
-  arguments_first(kernel_.function);
+  const double flops =
+      static_cast<double>(elements) * static_cast<double>(s_.taps() * (1 + price(stage_.body->args[0])));
+  kernel_.function.body = as_tasks(std::move(body), axes, flops, {kTaskWork, kMostTasks}, next_var_);
+  finish(kernel_, scene_, group_, flops);
   return std::move(kernel_);
 }
 

@@ -9,6 +9,7 @@
 #include "compile/convolution_shape.h"
 #include "compile/epilogue.h"
 #include "compile/filtering.h"
+#include "compile/finish.h"
 #include "compile/kernel.h"
 #include "loop/affine.h"
 #include "loop/intrinsics.h"
@@ -464,15 +465,9 @@ Kernel Winograd::make(std::string name) {
   }
   kernel_.function.body =
       loop(task, Stmt::seq(std::move(parts)), task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
-  for (const int s : group_.stages)
-    for (const std::string& o : scene_.stage(s).origin)
-      if (std::find(kernel_.function.origin.begin(), kernel_.function.origin.end(), o) == kernel_.function.origin.end())
-        kernel_.function.origin.push_back(o);
-  kernel_.flops =
-      2.0 * static_cast<double>(window_) * static_cast<double>(s_.n * s_.oh * s_.ow * s_.o) * static_cast<double>(s_.c);
-  for (const loop::Buffer& b : kernel_.function.buffers)
-    if (b.scope == loop::Scope::Argument) kernel_.bytes += 4.0 * static_cast<double>(b.elements());
-  arguments_first(kernel_.function);
+  finish(kernel_, scene_, group_,
+         2.0 * static_cast<double>(window_) * static_cast<double>(s_.n * s_.oh * s_.ow * s_.o) *
+             static_cast<double>(s_.c));
   return std::move(kernel_);
 }
 

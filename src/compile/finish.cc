@@ -1,0 +1,41 @@
+#include "compile/finish.h"
+
+#include <algorithm>
+
+namespace isomer::compile {
+
+using loop::LoopKind;
+using loop::Stmt;
+using te::Expr;
+
+void add_origin(loop::Function& function, const Scene& scene, const Group& group) {
+  std::vector<std::string>& origin = function.origin;
+  for (const int s : group.stages)
+    for (const std::string& o : scene.stage(s).origin)
+      if (std::find(origin.begin(), origin.end(), o) == origin.end()) origin.push_back(o);
+}
+
+void finish(Kernel& kernel, const Scene& scene, const Group& group, double flops) {
+  add_origin(kernel.function, scene, group);
+  kernel.flops = flops;
+  for (const loop::Buffer& b : kernel.function.buffers)
+    if (b.scope == loop::Scope::Argument)
+      kernel.bytes += static_cast<double>(b.elements()) * static_cast<double>(size_of(b.dtype));
+  arguments_first(kernel.function);
+}
+
+Stmt as_tasks(Stmt body, const std::vector<LoopAxis>& axes, double flops, const TaskSize& size, int& next_var) {
+  int64_t rows = 1;
+  for (const LoopAxis& a : axes) rows *= a.extent;
+  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(flops / size.work), 1, std::min(size.most, rows));
+  const int64_t each = ceil_div(rows, wanted), made = ceil_div(rows, each);
+  const LoopAxis task{next_var++, "task", made}, one{next_var++, "row", each};
+  te::Substitution names;
+  unflatten_into(names, axes, task.expr() * Expr(each) + one.expr());
+  body = substitute(body, names);
+  const Expr length = rows % each == 0 ? Expr(each) : te::min(Expr(each), Expr(rows) - task.expr() * Expr(each));
+  body = Stmt::loop(one.var, one.name, length, LoopKind::Serial, std::move(body));
+  return Stmt::loop(task.var, task.name, Expr(made), made > 1 ? LoopKind::Parallel : LoopKind::Serial, std::move(body));
+}
+
+}  // namespace isomer::compile
