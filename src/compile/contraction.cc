@@ -334,14 +334,21 @@ Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t
   return Stmt::seq({loop(row, clear, LoopKind::Serial, height), product});
 }
 
-// One tile, through the epilogue.
-Stmt ContractionKernel::store(const Panel& p, const LoopAxis& tile) {
-  const Expr start = tile.expr() * Expr(tile_rows_), row = p.first + start + row_in_tile_.expr();
+// What the epilogue's variables are for an element of a tile.
+te::Substitution ContractionKernel::result_names(const Panel& p, const LoopAxis& tile) const {
   te::Substitution out;
   out.var(result_start_.var, result_at(p, tile));
+  const Expr row = p.first + tile.expr() * Expr(tile_rows_) + row_in_tile_.expr();
   unflatten_into(out, image_ ? image_axes() : out_m_.list, row);
   unflatten_into(out, out_n_.list, p.number * Expr(nr_) + lane_.expr());
   unflatten_into(out, out_batch_.list, flat_batch());
+  return out;
+}
+
+// One tile, through the epilogue.
+Stmt ContractionKernel::store(const Panel& p, const LoopAxis& tile) {
+  const Expr start = tile.expr() * Expr(tile_rows_), row = p.first + start + row_in_tile_.expr();
+  te::Substitution out = result_names(p, tile);
   const Stmt stored = Stmt::store(out_buffer_, {te::simplify(out(out_address_))}, te::simplify(out(out_body_)));
   Stmt one_row = loop(lane_, stored, LoopKind::Vector, Expr(p.columns));
   if (image_) one_row = Stmt::branch(begins_window(row), one_row);
@@ -352,10 +359,7 @@ Stmt ContractionKernel::store(const Panel& p, const LoopAxis& tile) {
 Stmt ContractionKernel::panel(const Panel& p) {
   const LoopAxis tile = fresh("tile", ceil_div(block_rows_, tile_rows_));
   const Expr start = tile.expr() * Expr(tile_rows_);
-  te::Substitution out;
-  unflatten_into(out, image_ ? image_axes() : out_m_.list, p.first + start + row_in_tile_.expr());
-  unflatten_into(out, out_n_.list, p.number * Expr(nr_) + lane_.expr());
-  unflatten_into(out, out_batch_.list, flat_batch());
+  te::Substitution out = result_names(p, tile);
   std::vector<Stmt> parts = {accumulate(p, tile, 0, depth()), store(p, tile)};
   if (Stmt fetched = fetch_results(out, p.columns, height_of(start, p.rows)); !fetched.empty())
     parts.insert(parts.begin(), fetched);

@@ -102,6 +102,7 @@ class ContractionKernel {
   loop::Stmt accumulate(const Panel& p, const LoopAxis& tile, int64_t from, int64_t steps);
   loop::Stmt store(const Panel& p, const LoopAxis& tile);
   te::Expr result_at(const Panel& p, const LoopAxis& tile) const;
+  te::Substitution result_names(const Panel& p, const LoopAxis& tile) const;
   loop::Stmt panel(const Panel& p);
   loop::Stmt all_panels(const LoopAxis& p, const te::Expr& count, const Panel& one);
 

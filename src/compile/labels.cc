@@ -58,27 +58,6 @@ te::Expr redirected(const te::Expr& body, int from, int to) {
 
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
-// A value with the same elements and its stage, which nobody reads yet.
-int add_copy(StageGraph& g, int value) {
-  const StageValue from = g.values[static_cast<size_t>(value)];
-  ModelStage copy;
-  std::vector<te::Expr> at;
-  for (size_t d = 0; d < from.dims.size(); ++d) {
-    copy.axes.push_back({static_cast<int>(d), fmt::format("i{}", d), Dim(from.dims[d])});
-    at.emplace_back(copy.axes.back());
-  }
-  copy.body = te::Expr::read(value, from.dtype, std::move(at));
-  copy.value = static_cast<int>(g.values.size());
-  copy.origin = {from.name};
-  StageValue& to = g.values.emplace_back();
-  to.name = from.name;
-  to.dtype = from.dtype;
-  to.dims = from.dims;
-  to.stage = static_cast<int>(g.stages.size());
-  g.stages.push_back(std::move(copy));
-  return g.stages.back().value;
-}
-
 // Lets the groups read a copy of the value, except the one that computes it.
 void copy_for_readers(Grouped& m, int value, const std::vector<int>& order) {
   StageGraph& g = m.graph;

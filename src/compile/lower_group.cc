@@ -1,7 +1,5 @@
 #include "compile/lower_group.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 
@@ -62,23 +60,7 @@ void give_outputs_their_own_stages(StageGraph& g) {
         g.values[static_cast<size_t>(root)].stage >= 0 && std::find(taken.begin(), taken.end(), root) == taken.end();
     taken.push_back(root);
     if (own) continue;
-    const StageValue from = g.values[static_cast<size_t>(out)];
-    ModelStage copy;
-    std::vector<te::Expr> at;
-    for (size_t d = 0; d < from.dims.size(); ++d) {
-      copy.axes.push_back({static_cast<int>(d), fmt::format("i{}", d), Dim(from.dims[d])});
-      at.emplace_back(copy.axes.back());
-    }
-    copy.body = te::Expr::read(out, from.dtype, std::move(at));
-    copy.value = static_cast<int>(g.values.size());
-    copy.origin = {from.name};
-    StageValue& own_value = g.values.emplace_back();
-    own_value.name = from.name;
-    own_value.dtype = from.dtype;
-    own_value.dims = from.dims;
-    own_value.stage = static_cast<int>(g.stages.size());
-    g.stages.push_back(std::move(copy));
-    out = g.stages.back().value;
+    out = add_copy(g, out);
   }
 }
 

@@ -35,6 +35,26 @@ std::vector<std::vector<int>> StageGraph::readers() const {
   return out;
 }
 
+int add_copy(StageGraph& g, int value) {
+  const StageValue from = g.values[static_cast<size_t>(value)];
+  ModelStage copy;
+  std::vector<te::Expr> at;
+  for (size_t d = 0; d < from.dims.size(); ++d) {
+    copy.axes.push_back({static_cast<int>(d), fmt::format("i{}", d), Dim(from.dims[d])});
+    at.emplace_back(copy.axes.back());
+  }
+  copy.body = te::Expr::read(value, from.dtype, std::move(at));
+  copy.value = static_cast<int>(g.values.size());
+  copy.origin = {from.name};
+  StageValue& to = g.values.emplace_back();
+  to.name = from.name;
+  to.dtype = from.dtype;
+  to.dims = from.dims;
+  to.stage = static_cast<int>(g.stages.size());
+  g.stages.push_back(std::move(copy));
+  return g.stages.back().value;
+}
+
 void StageGraph::prune() {
   std::vector<bool> needed(values.size());
   for (const int v : outputs) needed[static_cast<size_t>(v)] = true;

@@ -56,6 +56,9 @@ struct StageGraph {
   void prune();
 };
 
+// A new value with the same elements, and its stage; nobody reads it yet.
+int add_copy(StageGraph& graph, int value);
+
 // The values that an expression reads, each once, in order of first appearance.
 std::vector<int> values_read(const te::Expr& e);
 
