@@ -71,7 +71,8 @@ bool ContractionKernel::pays() {
   const int64_t pixels = image_ ? image_->shape.n * image_->height * image_->width * image_->shape.c : 0;
   double other = vector_product_cost(size, in_place(false) ? 0 : gathered);
   if (const auto shape = convolution_shape(scene_, group_); shape && filterable(*shape))
-    other = std::min(other, filtered_cost(*shape));
+    other = std::min(other,
+                     filtered_cost(*shape) + (takes_prologue() ? pass_cost(scene_.value(c_.a->tensor).elements()) : 0));
   return split_product_cost(whole, image_ ? pixels : gathered) < other;
 }
 

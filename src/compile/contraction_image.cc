@@ -66,8 +66,7 @@ void ContractionKernel::image() {
   const int64_t elements = std::max(end + fill, (last + (c.taps_down - 1) * c.step_down * image_->width) * c.c + run_);
   Kernel before;
   before.function.name = main_.function.name + "_image";
-  const loop::Buffer source{"left", DType::F32, {scene_.layout(c_.a->tensor).span}, loop::Scope::Argument, false};
-  left_.buffer = add_argument(before, source, {c_.a->tensor, std::nullopt});
+  open_left(before);
   std::vector<Argument> staged;
   for (const char* name : {"high", "low"}) {
     staged.push_back({scene_.temporary(DType::BF16, elements), std::nullopt});
@@ -76,7 +75,7 @@ void ContractionKernel::image() {
     (staged.size() == 1 ? gathered_ : gathered_low_) = b;
   }
   const LoopAxis task = fresh("line", c.n * image_->height);
-  Stmt line = image_line(task.expr());
+  Stmt line = image_line(task);
   if (fill > 0) {
     const Stmt filled =
         vectors(fill, [&](const Expr& i) { return store_row(te::simplify(Expr(end) + i), Expr::real(DType::F32, 0)); });
@@ -107,39 +106,34 @@ Stmt ContractionKernel::vectors(int64_t count, const std::function<Stmt(const Ex
 }
 
 // One line of the padded image.
-Stmt ContractionKernel::image_line(const Expr& line) {
+Stmt ContractionKernel::image_line(const LoopAxis& task) {
   const ConvolutionShape& c = image_->shape;
-  const std::vector<int64_t>& strides = scene_.layout(c_.a->tensor).strides;
+  const Expr line = task.expr();
   const Expr y = te::floor_mod(line, Expr(image_->height)) - Expr(c.pad_rows);
   const Expr number = te::floor_div(line, Expr(image_->height));
   const Expr to = line * Expr(image_->width * c.c);
-  const Expr from = number * Expr(strides[c.image_dim]) + y * Expr(strides[c.row_dim]);
   const Expr zero = Expr::real(DType::F32, 0);
   const auto zeros = [&](int64_t begin, int64_t end) {
     return vectors((end - begin) * c.c,
                    [&](const Expr& i) { return store_row(te::simplify(to + Expr(begin * c.c) + i), zero); });
   };
-  const auto copied = [&](const Expr& there, const Expr& here) {
-    return store_row(te::simplify(to + there), Expr::read(left_.buffer, DType::F32, {te::simplify(from + here)}));
-  };
   // Pixels of the line that are read at all; a window may end before the image does.
   const int64_t skipped = std::max<int64_t>(0, -c.pad_columns), left = std::max<int64_t>(0, c.pad_columns);
   const int64_t count = std::min(c.w - skipped, image_->width - left);
-  const int64_t by = strides[c.column_dim];
+  const auto copied = [&](const Expr& x, const Expr& channel) {
+    std::vector<Expr> at(4);
+    at[c.image_dim] = number, at[c.row_dim] = y, at[c.column_dim] = Expr(skipped) + x, at[c.channel_dim] = channel;
+    return store_row(te::simplify(to + (Expr(left) + x) * Expr(c.c) + channel), left_value(at, {task.axis()}));
+  };
   Stmt inside;
-  if (c.channels_together && by == c.c) {
-    inside = vectors(count * c.c, [&](const Expr& i) { return copied(Expr(left * c.c) + i, Expr(skipped * by) + i); });
+  if (c.channels_together && scene_.layout(c_.a->tensor).strides[c.column_dim] == c.c && !takes_prologue()) {
+    inside = vectors(count * c.c, [&](const Expr& i) { return copied(Expr(0), i); });
   } else if (c.channels_together) {
     const LoopAxis x = fresh("x", count);
-    inside = loop(x, vectors(c.c, [&](const Expr& i) {
-                    return copied((Expr(left) + x.expr()) * Expr(c.c) + i, (Expr(skipped) + x.expr()) * Expr(by) + i);
-                  }));
+    inside = loop(x, vectors(c.c, [&](const Expr& channel) { return copied(x.expr(), channel); }));
   } else {
     const LoopAxis channel = fresh("c", c.c);
-    inside = loop(channel, vectors(count, [&](const Expr& x) {
-                    return copied((Expr(left) + x) * Expr(c.c) + channel.expr(),
-                                  (Expr(skipped) + x) * Expr(by) + channel.expr() * Expr(strides[c.channel_dim]));
-                  }));
+    inside = loop(channel, vectors(count, [&](const Expr& x) { return copied(x, channel.expr()); }));
   }
   const Stmt part = Stmt::seq({zeros(0, left), inside, zeros(left + count, image_->width)});
   return Stmt::branch(Expr(0) <= y && y < Expr(c.h), part, zeros(0, image_->width));

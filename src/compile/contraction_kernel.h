@@ -71,8 +71,12 @@ class ContractionKernel {
   void sizes();
   Address side(const te::Expr& read);
   void left();
+  bool takes_prologue() const;
+  void open_left(Kernel& kernel);
+  te::Expr left_value(const std::vector<te::Expr>& at, const std::vector<te::Axis>& scope);
+  te::Expr left_element();
   void image();
-  loop::Stmt image_line(const te::Expr& line);
+  loop::Stmt image_line(const LoopAxis& task);
   loop::Stmt vectors(int64_t count, const std::function<loop::Stmt(const te::Expr&)>& body);
   void right();
   std::vector<int64_t> packed_depth(const Linear& at) const;
@@ -135,6 +139,8 @@ class ContractionKernel {
   Kernel main_;
   std::vector<Kernel> before_;
   std::optional<Accesses> accesses_;
+  std::optional<Accesses> before_accesses_;  // of the step that brings the left side together,
+  Accesses* left_accesses_ = nullptr;        // or the kernel's own: where a prologue's values are read
 
   int64_t tile_rows_ = 0, block_rows_ = 0, blocks_ = 0, panels_ = 0, panels_per_task_ = 0, splits_ = 1;
   enum class Rows : uint8_t { InPlace, Gathered, Staged, Image } rows_ = Rows::InPlace;

@@ -28,24 +28,73 @@ bool ContractionKernel::rows_collide(int64_t bytes) const {
 }
 
 bool ContractionKernel::in_place(bool split) const {
-  if (split) return false;
+  if (split || takes_prologue()) return false;
   const bool always = c_.where->kind == te::Kind::Int && c_.where->integer != 0;
   if (!always || !one_step(left_.at, m_) || !one_step(left_.at, k_)) return false;
   if (!k_.list.empty() && step(left_.at, k_) != 1) return false;
   return m_.total() <= 4 || !rows_collide(step(left_.at, m_) * 4);
 }
 
+// A prologue is computed on the way where no element is brought along twice.
+bool ContractionKernel::takes_prologue() const {
+  if (group_.prologue < 0) return false;
+  return image_ || batch_.total() * m_.total() * k_.total() <= scene_.value(c_.a->tensor).elements();
+}
+
+// From now on left_value is in terms of this kernel's arguments.
+void ContractionKernel::open_left(Kernel& kernel) {
+  if (takes_prologue()) {
+    if (&kernel != &main_) before_accesses_.emplace(scene_, Group{}, std::vector<std::vector<int>>{}, kernel);
+    left_accesses_ = &kernel == &main_ ? &*accesses_ : &*before_accesses_;
+    return;
+  }
+  const StageValue& v = scene_.value(c_.a->tensor);
+  left_.buffer =
+      add_argument(kernel, {"left", v.dtype, {scene_.layout(c_.a->tensor).span}, loop::Scope::Argument, false},
+                   {c_.a->tensor, std::nullopt});
+}
+
+// The element of the left side's value at these indices.
+Expr ContractionKernel::left_value(const std::vector<Expr>& at, const std::vector<te::Axis>& scope) {
+  if (takes_prologue()) {
+    const ModelStage& p = scene_.stage(group_.prologue);
+    te::Substitution names;
+    for (size_t d = 0; d < at.size(); ++d) names.var(p.axes[d].id, at[d]);
+    return left_accesses_->flat(names(p.body), scope);
+  }
+  Expr place(0);
+  const std::vector<int64_t>& strides = scene_.layout(c_.a->tensor).strides;
+  for (size_t d = 0; d < at.size(); ++d) place = place + at[d] * Expr(strides[d]);
+  return Expr::read(left_.buffer, DType::F32, {te::simplify(place, scope)});
+}
+
+// The element of the left side that batch, row and depth meet, over their loop variables.
+Expr ContractionKernel::left_element() {
+  if (!takes_prologue()) return Expr::read(left_.buffer, DType::F32, {expr_of(left_.at)});
+  std::vector<te::Axis> scope;
+  for (const Axes* axes : {&batch_, &m_, &k_})
+    for (const LoopAxis& a : axes->list) scope.push_back(a.axis());
+  std::vector<Expr> at;
+  for (const Expr& index : c_.a->args) {
+    const Linear by = *linear(index);
+    Expr sum(by.constant);
+    for (const te::Axis& a : scope)
+      for (const auto& [id, var] : var_of_)
+        if (var == a.id) sum = sum + Expr(a) * Expr(by.of(id));
+    at.push_back(te::simplify(sum, scope));
+  }
+  return left_value(at, scope);
+}
+
 // Rows are read as they lie where they are one step apart; gathered into scratch where they are not, by the task that
 // needs them; or by a step before when several tasks need the same ones.
 void ContractionKernel::left() {
+  if (group_.prologue >= 0 && !takes_prologue()) before_.push_back(prologue_kernel(scene_, group_));
   if (image_) return image();
-  const StageValue& v = scene_.value(c_.a->tensor);
-  const loop::Buffer source{"left", v.dtype, {scene_.layout(c_.a->tensor).span}, loop::Scope::Argument, false};
-  const Argument argument{c_.a->tensor, std::nullopt};
   if (in_place()) {
     rows_ = Rows::InPlace;
     row_step_ = step(left_.at, m_);
-    left_.buffer = add_argument(main_, source, argument);
+    open_left(main_);
     return;
   }
   // An odd number of cache lines a row, so that rows do not fall into the same sets.
@@ -55,7 +104,7 @@ void ContractionKernel::left() {
   if (row_step_ / line % 2 == 0) row_step_ += line;
   if (splits_ == 1) {
     rows_ = Rows::Gathered;
-    left_.buffer = add_argument(main_, source, argument);
+    open_left(main_);
     const int64_t elements = whole_tiles(block_rows_) * row_step_;
     const auto scratch = [&](const char* name) {
       main_.function.buffers.push_back({name, dtype, {elements}, loop::Scope::Scratch, true, true});
@@ -69,7 +118,7 @@ void ContractionKernel::left() {
   const int64_t m = m_.total(), rows = whole_tiles(m), elements = batch_.total() * rows * row_step_;
   Kernel before;
   before.function.name = main_.function.name + "_rows";
-  left_.buffer = add_argument(before, source, argument);
+  open_left(before);
   std::vector<Argument> staged;
   const auto stage_rows = [&](const char* name) {
     staged.push_back({scene_.temporary(dtype, elements), std::nullopt});
@@ -98,7 +147,7 @@ Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, const 
   const LoopAxis row = fresh("r", block_rows_);
   te::Substitution names;
   unflatten_into(names, m_.list, first + row.expr());
-  Expr where = c_.where, from = expr_of(left_.at);
+  Expr where = c_.where, value = left_element();
   te::Substitution stage_names;
   for (const auto& [id, var] : var_of_) stage_names.var(id, Expr(te::Axis{var, fmt::format("x{}", var), Dim(1)}));
   for (const te::Axis& a : axes_of(c_, stage()))
@@ -113,11 +162,9 @@ Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, const 
   to = te::simplify(to + at_depth);
   const bool always = where->kind == te::Kind::Int && where->integer != 0;
   if (always) where = {};
-  join_axes(depth, {&where}, {&from, &to}, next_var_);
-  from = batch(names(from));
+  join_axes(depth, {&where, &value}, {&to}, next_var_);
+  value = te::simplify(batch(names(value)));
   if (!where.empty()) where = te::simplify(batch(names(where)));
-  from = te::simplify(from);
-  const Expr value = Expr::read(left_.buffer, DType::F32, {from});
   if (depth.empty()) {
     const Expr v = where.empty() ? value : te::select(where, value, Expr::real(DType::F32, 0));
     return loop(row, store_row(to, v), LoopKind::Serial, count);

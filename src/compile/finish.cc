@@ -10,7 +10,7 @@ using te::Expr;
 
 void add_origin(loop::Function& function, const Scene& scene, const Group& group) {
   std::vector<std::string>& origin = function.origin;
-  for (const int s : group.stages)
+  for (const int s : group.with_prologue())
     for (const std::string& o : scene.stage(s).origin)
       if (std::find(origin.begin(), origin.end(), o) == origin.end()) origin.push_back(o);
 }

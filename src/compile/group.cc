@@ -59,6 +59,8 @@ class Grouper {
       if (auto c = contraction(g_.stages[s], g_.values)) contract(s, *std::move(c));
     for (size_t s = 0; fuse && s < g_.stages.size(); ++s)
       if (group_[s] < 0 && g_.stages[s].runs() && g_.stages[s].is_reduction()) grow(s);
+    for (size_t i = 0; i < groups_.size(); ++i)
+      if (groups_[i].contraction) take_prologue(static_cast<int>(i));
     for (size_t s = 0; s < g_.stages.size(); ++s)
       if (group_[s] < 0 && g_.stages[s].runs()) open(s);
     return ordered();
@@ -77,14 +79,8 @@ class Grouper {
   }
 
   Group& open(size_t s) {
-    Group group;
-    group.stages = {static_cast<int>(s)};
-    std::vector<int> all;
-    for (const te::Axis& a : g_.stages[s].axes)
-      if (a.extent.value() > 1) all.push_back(a.id);
-    group.rows = {all};
     group_[s] = static_cast<int>(groups_.size());
-    groups_.push_back(std::move(group));
+    groups_.push_back(alone(g_, static_cast<int>(s)));
     return groups_.back();
   }
 
@@ -105,6 +101,24 @@ class Grouper {
     group.stages.push_back(user);
     group.rows.push_back(std::move(rows));
     group_[static_cast<size_t>(user)] = group_[s];
+  }
+
+  // What no other group wants and only the product reads: a norm and an activation before it, a gate.
+  void take_prologue(int id) {
+    Group& group = groups_[static_cast<size_t>(id)];
+    const int value = group.contraction->a->tensor, s = maker(value);
+    if (s < 0 || group_[static_cast<size_t>(s)] >= 0 || !stage(s).runs() || stage(s).is_reduction()) return;
+    const StageValue& v = g_.values[static_cast<size_t>(value)];
+    if (readers_[static_cast<size_t>(value)].size() != 1 || contains(g_.outputs, value) || v.host >= 0) return;
+    if (v.dtype != DType::F32 || group.contraction->b->tensor == value) return;
+    bool linear_reads = true;
+    te::for_each_node(stage(s).body, [&](const Expr& n) {
+      if (n->kind != Kind::Read) return;
+      for (const Expr& i : n->args) linear_reads = linear_reads && linear(i);
+    });
+    if (!linear_reads) return;
+    group.prologue = s;
+    group_[static_cast<size_t>(s)] = id;
   }
 
   // The axes of `s` that run with the rows of `group` when s reads its values: each read of a member's value has the
@@ -220,6 +234,7 @@ class Grouper {
     std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group.stages[a] < group.stages[b]; });
     Group sorted;
     sorted.contraction = group.contraction;
+    sorted.prologue = group.prologue;
     for (const size_t i : order) {
       sorted.stages.push_back(group.stages[i]);
       sorted.rows.push_back(group.rows[i]);
@@ -288,6 +303,15 @@ class Grouper {
 };
 
 }  // namespace
+
+Group alone(const StageGraph& graph, int stage) {
+  Group group;
+  group.stages = {stage};
+  std::vector<int>& all = group.rows.emplace_back();
+  for (const te::Axis& a : graph.stages[static_cast<size_t>(stage)].axes)
+    if (a.extent.value() > 1) all.push_back(a.id);
+  return group;
+}
 
 std::vector<Group> group_stages(const StageGraph& graph, bool fuse) { return Grouper(graph).run(fuse); }
 

@@ -16,7 +16,19 @@ struct Group {
   // and a stage reads values of its own group only in its own row.
   std::vector<std::vector<int>> rows;
   std::optional<Contraction> contraction;  // of the first stage; then a second stage is its epilogue
+  // Of a contraction: the element-wise stage that only its left side reads. It is computed where the left side's elements are
+  // brought together anyway, by a scheme that does so; else by a kernel of its own. Not among `stages`.
+  int prologue = -1;
+
+  std::vector<int> with_prologue() const {
+    std::vector<int> out = stages;
+    if (prologue >= 0) out.insert(out.begin(), prologue);
+    return out;
+  }
 };
+
+// A stage by itself: all of its axes are rows.
+Group alone(const StageGraph& graph, int stage);
 
 // Concatenations without a copy: what computes a part stores it where the whole wants it, after what is computed of every
 // element of the whole. Sets hosts of values and

@@ -64,6 +64,9 @@ struct Scene {
 // Any group, as loops over its rows with the stages inside; vectors along what lies together in memory.
 Kernel rows_kernel(const Scene& scene, const Group& group, std::string name);
 
+// What a contraction's left side is made of, as a kernel of its own.
+Kernel prologue_kernel(const Scene& scene, const Group& group);
+
 // A reduction over windows whose channels stay apart or in small groups (depthwise and grouped convolutions, pools), by
 // register tiles of neighbouring positions. Nothing where it does not apply.
 // `totals`, where it is given, names a stage that sums the group's last value over all axes but the channels. Where the

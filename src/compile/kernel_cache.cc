@@ -37,11 +37,15 @@ KernelCache::Key KernelCache::key(const Scene& scene, const Group& group, Algori
   te::Signature s(true);
   s.add(static_cast<int64_t>(algorithm));
   s.add(int64_t{group.contraction.has_value()});
-  for (size_t i = 0; i < group.stages.size(); ++i) {
-    const ModelStage& stage = scene.stage(group.stages[i]);
+  const auto add_stage = [&](const ModelStage& stage) {
     s.add_tensor(stage.value);
     for (const te::Axis& a : stage.axes) s.add_axis(a);
     s.add(stage.body);
+  };
+  s.add(int64_t{group.prologue >= 0});
+  if (group.prologue >= 0) add_stage(scene.stage(group.prologue));
+  for (size_t i = 0; i < group.stages.size(); ++i) {
+    add_stage(scene.stage(group.stages[i]));
     for (const int row : group.rows[i]) s.add_var(row);
     s.add(int64_t{-1});
   }

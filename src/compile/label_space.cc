@@ -70,7 +70,7 @@ void LabelSpace::find_variables() {
   const std::vector<std::vector<int>> readers = g.readers();
   std::vector<int> group_of(g.stages.size(), -1);
   for (size_t i = 0; i < base_.groups.size(); ++i)
-    for (const int s : base_.groups[i].stages) group_of[static_cast<size_t>(s)] = static_cast<int>(i);
+    for (const int s : base_.groups[i].with_prologue()) group_of[static_cast<size_t>(s)] = static_cast<int>(i);
   const auto group_of_maker = [&](size_t v) {
     return g.values[v].stage < 0 ? -1 : group_of[static_cast<size_t>(g.values[v].stage)];
   };
@@ -113,7 +113,7 @@ void LabelSpace::find_factors() {
     const auto touch = [&](int value) {
       if (const int v = variable_of_[static_cast<size_t>(root(value))]; v >= 0) touched.insert(static_cast<size_t>(v));
     };
-    for (const int s : group.stages) {
+    for (const int s : group.with_prologue()) {
       touch(g.stages[static_cast<size_t>(s)].value);
       for (const int v : values_read(g.stages[static_cast<size_t>(s)].body)) touch(v);
     }

@@ -62,12 +62,15 @@ bool contains(const std::vector<int>& list, int x) { return std::find(list.begin
 void copy_for_readers(Grouped& m, int value, const std::vector<int>& order) {
   StageGraph& g = m.graph;
   const int maker = g.values[static_cast<size_t>(value)].stage;
+  // What is never stored has no copy.
+  if (std::any_of(m.groups.begin(), m.groups.end(), [&](const Group& x) { return maker >= 0 && x.prologue == maker; }))
+    return;
   std::optional<size_t> first;
   int copy = -1;
   for (size_t i = 0; i < m.groups.size(); ++i) {
     Group& group = m.groups[i];
     if (contains(group.stages, maker)) continue;
-    for (const int s : group.stages) {
+    for (const int s : group.with_prologue()) {
       ModelStage* stage = &g.stages[static_cast<size_t>(s)];
       if (!contains(values_read(stage->body), value)) continue;
       if (!first) {
@@ -81,12 +84,8 @@ void copy_for_readers(Grouped& m, int value, const std::vector<int>& order) {
       group.contraction = contraction(g.stages[static_cast<size_t>(group.stages[0])], g.values);
   }
   if (!first) return;
-  Group made;
-  made.stages = {g.values[static_cast<size_t>(copy)].stage};
-  made.rows.emplace_back();
-  for (const te::Axis& a : g.stages.back().axes)
-    if (a.extent.value() > 1) made.rows[0].push_back(a.id);
-  m.groups.insert(m.groups.begin() + static_cast<ptrdiff_t>(*first), std::move(made));
+  m.groups.insert(m.groups.begin() + static_cast<ptrdiff_t>(*first),
+                  alone(g, g.values[static_cast<size_t>(copy)].stage));
   m.algorithms.insert(m.algorithms.begin() + static_cast<ptrdiff_t>(*first), Algorithm::Standard);
   m.names.push_back("");
   m.orders.push_back(order);

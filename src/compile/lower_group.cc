@@ -16,6 +16,14 @@ Tensor untouched(int64_t elements) {
 }
 
 std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& group, const LowerOptions& options) {
+  const bool takes_prologue = algorithm == Algorithm::Split || algorithm == Algorithm::Tiles;
+  if (group.prologue >= 0 && !takes_prologue) {
+    Group rest = group;
+    rest.prologue = -1;
+    std::vector<Kernel> out = by(algorithm, scene, rest, options);
+    if (!out.empty()) out.insert(out.begin(), prologue_kernel(scene, group));
+    return out;
+  }
   const bool product = options.contract && group.contraction;
   std::vector<Kernel> out;
   const auto take = [&](std::optional<Kernel> k) {

@@ -20,6 +20,8 @@ double split_product_cost(const ProductSize& size, int64_t split) {
   return kTileRate * size.flops() + kSplit * static_cast<double>(split);
 }
 
+double pass_cost(int64_t elements) { return kGathered * static_cast<double>(elements); }
+
 double filtered_cost(const ConvolutionShape& s) {
   const auto tiles = static_cast<double>(s.n * ceil_div(s.oh, 4) * ceil_div(s.ow, 4));
   const auto channels = static_cast<double>(s.c), outputs = static_cast<double>(s.o);

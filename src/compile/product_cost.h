@@ -23,6 +23,9 @@ double vector_product_cost(const ProductSize& size, int64_t gathered);
 // up tiles. A core whose other half uses tile registers too has 2/7 of their rate, for seconds on end: they must pay even then, nearly.
 double split_product_cost(const ProductSize& size, int64_t split);
 
+// To bring so many elements to where they are wanted, through a step of its own.
+double pass_cost(int64_t elements);
+
 // By Winograd's F(4x4,3x3).
 double filtered_cost(const ConvolutionShape& shape);
 

@@ -558,6 +558,10 @@ void RowsKernel::finish(const std::vector<Stmt>& parts) {
 
 }  // namespace
 
+Kernel prologue_kernel(const Scene& scene, const Group& group) {
+  return rows_kernel(scene, alone(*scene.graph, group.prologue), "kernel");
+}
+
 Kernel rows_kernel(const Scene& scene, const Group& group, std::string name) {
   return RowsKernel(scene, group, std::move(name)).make();
 }

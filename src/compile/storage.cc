@@ -49,7 +49,11 @@ class Chooser {
     std::vector<std::pair<const Group*, size_t>> group_of(g.stages.size());
     for (const Group& group : groups)
       for (size_t i = 0; i < group.stages.size(); ++i) group_of[static_cast<size_t>(group.stages[i])] = {&group, i};
+    Group alone;  // a prologue lies as what it reads
+    for (const Group& group : groups)
+      if (group.prologue >= 0) group_of[static_cast<size_t>(group.prologue)] = {&alone, 0};
     for (size_t s = 0; s < g.stages.size(); ++s) {
+      alone.stages = {static_cast<int>(s)};
       if (group_of[s].first) choose(*group_of[s].first, group_of[s].second);
       if (!g.stages[s].in_parts) continue;
       const int host = g.values[static_cast<size_t>(g.stages[s].value)].host;
