@@ -19,6 +19,7 @@ namespace {
 
 constexpr double kTaskFlops = 400e3;      // arithmetic that is worth a task of its own,
 constexpr double kSplitTaskFlops = 2e6;   // the same by tile registers,
+constexpr double kByteTaskFlops = 4e6;    // and of bytes,
 constexpr double kTaskBytes = 128 << 10;  // or columns that are: few rows wait for them
 constexpr int64_t kShortDepth = 512;
 constexpr int64_t kFetchRows = 5;     // fewer rows read the right side as fast as memory gives it
@@ -74,6 +75,11 @@ bool ContractionKernel::pays() {
     other = std::min(other,
                      filtered_cost(*shape) + (takes_prologue() ? pass_cost(scene_.value(c_.a->tensor).elements()) : 0));
   return split_product_cost(whole, image_ ? pixels : gathered) < other;
+}
+
+bool ContractionKernel::fills_tiles() {
+  analyse();
+  return 4 * m_.total() >= kSplitSide && 2 * n_.total() >= kSplitSide && 2 * k_.total() >= kByteDepth;
 }
 
 std::vector<Kernel> ContractionKernel::make() {
@@ -140,23 +146,27 @@ void ContractionKernel::sizes() {
   const int64_t m = rows(), n = n_.total(), k = std::max<int64_t>(1, k_.total());
   run_ = k;
   if (image_) runs_ = image_->shape.taps_down, run_ = image_->shape.taps_across * image_->shape.c;
-  if (split_) run_ = ceil_div(run_, kSplitDepth) * kSplitDepth;
+  run_ = ceil_div(run_, unit()) * unit();
   const int64_t tiles = ceil_div(m, mr_);
-  tile_rows_ = split_ ? std::min(mr_, ceil_div(m, kSplitSide) * kSplitSide) : ceil_div(m, tiles);
+  tile_rows_ = whole_ ? std::min(mr_, ceil_div(m, kSplitSide) * kSplitSide) : ceil_div(m, tiles);
   if (image_ && !image_->runs_through) tile_rows_ = std::min(tile_rows_, image_->grid_width);
   panels_ = ceil_div(n, nr_);
   const double flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
-  const double each =
-      std::max(flops / (split_ ? kSplitTaskFlops : kTaskFlops), 4.0 * static_cast<double>(n * k) / kTaskBytes);
+  const int64_t column_bytes = element_bytes() * n * k;
+  const double each = std::max(flops / (bytes_   ? kByteTaskFlops
+                                        : split_ ? kSplitTaskFlops
+                                                 : kTaskFlops),
+                               static_cast<double>(column_bytes) / kTaskBytes);
   const auto worth = static_cast<int64_t>(each * static_cast<double>(batch_.total()));
   const int64_t wanted = std::clamp<int64_t>(worth, 1, kTasks);
-  const int64_t l2 = scene_.target.l2_bytes, row_bytes = 4 * (image_ ? image_->shape.c : k);
+  const int64_t l2 = scene_.target.l2_bytes, row_bytes = element_bytes() * (image_ ? image_->shape.c : k);
   const auto in_cache = [&](int64_t bytes) { return std::clamp<int64_t>(bytes / (row_bytes * tile_rows_), 1, tiles); };
   // Every block of rows reads all columns: where those do not stay in the second cache, blocks are as large as it lets
   // them be and tasks are cut along the columns.
   const int64_t most = split_ && !image_ && n % nr_ == 0 ? 4 * l2 : l2 * 5 / 8;  // the depth may go in chunks
-  int64_t tiles_per_block = 4 * k * n > l2 / 3 ? ceil_div(tiles, ceil_div(tiles, in_cache(most)))
-                                               : std::min(ceil_div(tiles * batch_.total(), wanted), in_cache(l2 / 3));
+  int64_t tiles_per_block = column_bytes > l2 / 3
+                                ? ceil_div(tiles, ceil_div(tiles, in_cache(most)))
+                                : std::min(ceil_div(tiles * batch_.total(), wanted), in_cache(l2 / 3));
   if (m * 2 <= n && tiles <= 2 * in_cache(l2 / 3) && tiles <= 8) tiles_per_block = tiles;
   block_rows_ = tiles_per_block * tile_rows_;
   blocks_ = ceil_div(m, block_rows_);
@@ -201,7 +211,8 @@ void ContractionKernel::epilogue() {
   auto& buffers = main_.function.buffers;
   result_ = static_cast<int>(buffers.size());
   const int64_t results = chunked() ? panels_per_task_ * ceil_div(block_rows_, tile_rows_) : 1;
-  buffers.push_back({"tile", DType::F32, {results * tile_rows_ * nr_}, loop::Scope::Scratch, true});
+  buffers.push_back(
+      {"tile", bytes_ ? DType::I32 : DType::F32, {results * tile_rows_ * nr_}, loop::Scope::Scratch, true});
   result_start_ = fresh("s", results * tile_rows_ * nr_);
   row_in_tile_ = fresh("r", tile_rows_);
   lane_ = fresh("c", nr_);
@@ -265,6 +276,10 @@ std::vector<loop::TileOperand> ContractionKernel::operands(const Expr& left_at, 
                                                            int64_t right_depth, int64_t steps,
                                                            const Expr& result) const {
   const int rows = rows_ == Rows::InPlace ? left_.buffer : gathered_;
+  if (bytes_)
+    return {{rows, {left_at}, {row_step_, 0, 4, 1}},
+            {right_.buffer, {right_at}, {0, 4, 4 * nr_, 1}},
+            {result_, {result}, {nr_, 1, 0, 0}}};
   if (!split_)
     return {{rows, {left_at}, {row_step_, 0, 1}},
             {right_.buffer, {right_at}, {0, 1, right_depth}},
@@ -294,8 +309,8 @@ Expr ContractionKernel::result_at(const Panel& p, const LoopAxis& tile) const {
 Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t from, int64_t steps) {
   const Expr start = tile.expr() * Expr(tile_rows_), result = te::simplify(result_at(p, tile));
   // Tile registers are computed whole, whatever of them is stored.
-  const Expr height = split_ ? Expr(tile_rows_) : height_of(start, p.rows);
-  const int64_t columns = split_ ? ceil_div(p.columns, kSplitSide) * kSplitSide : p.columns;
+  const Expr height = whole_ ? Expr(tile_rows_) : height_of(start, p.rows);
+  const int64_t columns = whole_ ? ceil_div(p.columns, kSplitSide) * kSplitSide : p.columns;
   te::Substitution point;  // the first row and column of the tile
   te::Substitution zero_depth;
   for (const LoopAxis& a : k_.list) zero_depth.var(a.var, Expr(0));
@@ -308,9 +323,9 @@ Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t
   if (rows_ == Rows::Staged)
     left_at = (flat_batch() * Expr(whole_tiles(m_.total())) + p.first + start) * Expr(row_step_);
   int64_t right_depth = nr_;
-  const int64_t parts = split_ ? 2 : 1, panel_elements = depth() * nr_ * parts;
+  const int64_t panel_elements = depth() * nr_ * parts();
   if (packed_right_) {
-    right_at = (flat_batch() * Expr(panels_) + p.number) * Expr(panel_elements) + Expr(from * nr_ * parts);
+    right_at = (flat_batch() * Expr(panels_) + p.number) * Expr(panel_elements) + Expr(from * nr_ * parts());
   } else {
     right_at = point(zero_depth(expr_of(right_.at)));
     right_depth = step(right_.at, k_);
@@ -318,20 +333,22 @@ Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t
   // The tiles of this panel share the work of fetching the next one.
   std::optional<loop::TileOperand> ahead;
   if (packed_right_ && m_.total() >= kFetchRows) {
-    const int64_t by = ceil_div(nr_ * parts * parts, tile.extent);  // a step of split floats is a pair of the depth
-    const Expr next = right_at + Expr(panel_elements) + tile.expr() * Expr(steps / parts * by);
+    const int64_t by = ceil_div(nr_ * parts() * together(), tile.extent);
+    const Expr next = right_at + Expr(panel_elements) + tile.expr() * Expr(steps / together() * by);
     ahead = loop::TileOperand{right_.buffer, {te::simplify(next)}, {0, 0, by}};
   }
   std::vector<Expr> extents = {height, Expr(columns)};
-  for (const int64_t e : split_ ? std::vector<int64_t>{runs_, steps / runs_ / 2, 2} : std::vector<int64_t>{steps})
-    extents.emplace_back(e);
+  if (split_) extents.emplace_back(runs_);
+  extents.emplace_back(steps / runs_ / together());
+  if (together() > 1) extents.emplace_back(together());
   const Stmt product = Stmt::tile(
       tile_, operands(te::simplify(left_at + Expr(from)), te::simplify(right_at), right_depth, steps, result),
       std::move(extents), std::move(ahead));
   if (from > 0) return product;
   const LoopAxis row = fresh("r", tile_rows_), column = fresh("c", columns);
   const Expr place = te::simplify(result + row.expr() * Expr(nr_) + column.expr());
-  const Stmt clear = loop(column, Stmt::store(result_, {place}, Expr::real(DType::F32, 0)), LoopKind::Vector);
+  const Stmt clear =
+      loop(column, Stmt::store(result_, {place}, Expr::literal(bytes_ ? DType::I32 : DType::F32, 0)), LoopKind::Vector);
   return Stmt::seq({loop(row, clear, LoopKind::Serial, height), product});
 }
 
@@ -394,7 +411,7 @@ Stmt ContractionKernel::tasks() {
   const int64_t m = this->rows();
   const Expr rows = m % block_rows_ == 0 ? Expr(block_rows_) : te::min(Expr(block_rows_), Expr(m) - first);
   std::vector<Stmt> parts;
-  if (rows_ == Rows::Gathered) parts.push_back(gather_rows(first, rows, Expr(0), batch));
+  if (rows_ == Rows::Gathered) parts.push_back(gather_rows(main_, first, rows, Expr(0), batch));
   const int64_t whole = n_.total() / nr_, rest = n_.total() % nr_;
   const Expr begin = te::simplify(split * Expr(panels_per_task_), std::vector<te::Axis>{task.axis()});
   if (whole > 0) {
@@ -415,7 +432,7 @@ Stmt ContractionKernel::tasks() {
 std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name) {
   const Contraction& c = *group.contraction;
   const loop::IntrinsicPtr tile = loop::split_product_for(scene.target);
-  if (!tile || c.a.dtype() != DType::F32 || c.b.dtype() != DType::F32) return std::nullopt;
+  if (!tile || c.bytes()) return std::nullopt;
   if (!scene.value(c.b->tensor).constant) return std::nullopt;
   if (scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
   ContractionKernel kernel(scene, group, tile, name);
@@ -425,9 +442,16 @@ std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group
 std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group,
                                                        const std::string& name) {
   const Contraction& c = *group.contraction;
-  if (c.a.dtype() != DType::F32 || c.b.dtype() != DType::F32) return std::nullopt;
   if (scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
-  const std::vector<loop::IntrinsicPtr> tiles = loop::intrinsics_for(scene.target, DType::F32);
+  if (c.bytes()) {
+    if (const loop::IntrinsicPtr tile = loop::tiled_dot_product_for(scene.target, c.a.dtype(), c.b.dtype())) {
+      ContractionKernel kernel(scene, group, tile, name);
+      if (kernel.fills_tiles()) return kernel.make();
+    }
+  }
+  const std::vector<loop::IntrinsicPtr> tiles = c.bytes()
+                                                    ? loop::dot_products_for(scene.target, c.a.dtype(), c.b.dtype())
+                                                    : loop::intrinsics_for(scene.target, DType::F32);
   if (tiles.empty()) return std::nullopt;
   return ContractionKernel(scene, group, tiles[0], name).make();
 }

@@ -18,6 +18,7 @@ namespace isomer::compile {
 
 constexpr int64_t kSplitSide = 16;   // rows of a tile register
 constexpr int64_t kSplitDepth = 32;  // steps of k in it
+constexpr int64_t kByteDepth = 64;   // the same of bytes
 
 struct Axes {
   std::vector<LoopAxis> list;  // outermost first
@@ -47,7 +48,9 @@ class ContractionKernel {
         group_(group),
         c_(*group.contraction),
         tile_(std::move(tile)),
-        split_(tile_->emit == loop::Emit::SplitProduct) {
+        split_(tile_->emit == loop::Emit::SplitProduct),
+        bytes_(tile_->emit == loop::Emit::DotProduct),
+        whole_(split_ || loop::uses_tile_registers(*tile_)) {
     main_.function.name = std::move(name);
     mr_ = tile_->meaning.stages[0].axes[0].extent.value();
     nr_ = tile_->meaning.stages[0].axes[1].extent.value();
@@ -55,6 +58,8 @@ class ContractionKernel {
 
   // Whether floats in two parts are the fastest way.
   bool pays();
+  // Whether tile registers of bytes would not stay mostly empty.
+  bool fills_tiles();
   std::vector<Kernel> make();
 
  private:
@@ -85,13 +90,14 @@ class ContractionKernel {
   bool in_place(bool split) const;
   bool in_place() const { return in_place(split_); }
   // So many that tiles which take whole registers of rows stay inside.
-  int64_t whole_tiles(int64_t rows) const { return split_ ? ceil_div(rows, tile_rows_) * tile_rows_ : rows; }
+  int64_t whole_tiles(int64_t rows) const { return whole_ ? ceil_div(rows, tile_rows_) * tile_rows_ : rows; }
   loop::Stmt fetch_results(te::Substitution& at, int64_t columns, const te::Expr& height);
   void epilogue();
   loop::Stmt tasks();
   static int add_argument(Kernel& kernel, loop::Buffer buffer, Argument argument);
   te::Expr flat_batch() const;  // of the batch axes' variables
-  loop::Stmt gather_rows(const te::Expr& first, const te::Expr& count, const te::Expr& to_row, te::Substitution& batch);
+  loop::Stmt gather_rows(Kernel& kernel, const te::Expr& first, const te::Expr& count, const te::Expr& to_row,
+                         te::Substitution& batch);
   std::vector<LoopAxis> image_axes() const;
   te::Expr begins_window(const te::Expr& row) const;
   loop::Stmt store_row(const te::Expr& place, const te::Expr& value) const;
@@ -114,9 +120,18 @@ class ContractionKernel {
   const Group& group_;
   const Contraction& c_;
   loop::IntrinsicPtr tile_;
-  const bool split_;            // floats as two BF16
-  int64_t runs_ = 1, run_ = 1;  // of the depth, as tiles take it: so many runs of so many steps
-  int64_t chunk_ = 1;           // steps of the depth that all panels of a task go through before the next ones
+  const bool split_;  // floats as two BF16
+  const bool bytes_;  // products of bytes, summed in I32
+  const bool whole_;  // tiles are computed whole, in tile registers
+  // Steps of the depth that lie together on the right side, in how many parts; what the depth is filled up to a multiple of.
+  int64_t together() const { return split_ ? 2 : bytes_ ? 4 : 1; }
+  int64_t parts() const { return split_ ? 2 : 1; }
+  int64_t unit() const { return split_ ? kSplitDepth : !bytes_ ? 1 : whole_ ? kByteDepth : together(); }
+  DType row_type() const { return split_ ? DType::BF16 : c_.a.dtype(); }
+  int64_t element_bytes() const { return bytes_ ? 1 : 4; }  // of an operand, all parts of it
+  te::Expr outside(Kernel& kernel) const;  // what the left side counts as where its guard does not hold
+  int64_t runs_ = 1, run_ = 1;             // of the depth, as tiles take it: so many runs of so many steps
+  int64_t chunk_ = 1;  // steps of the depth that all panels of a task go through before the next ones
   bool chunked() const { return chunk_ < depth(); }
   int64_t depth() const { return runs_ * run_; }
   // Windows of an image are read where they overlap, in a copy with its padding. Rows of the left side are the positions

@@ -32,7 +32,9 @@ bool ContractionKernel::in_place(bool split) const {
   const bool always = c_.where->kind == te::Kind::Int && c_.where->integer != 0;
   if (!always || !one_step(left_.at, m_) || !one_step(left_.at, k_)) return false;
   if (!k_.list.empty() && step(left_.at, k_) != 1) return false;
-  return m_.total() <= 4 || !rows_collide(step(left_.at, m_) * 4);
+  // Tiles read whole steps of the depth and whole registers of rows.
+  if (bytes_ && (k_.total() % unit() != 0 || whole_tiles(m_.total()) != m_.total())) return false;
+  return m_.total() <= 4 || !rows_collide(step(left_.at, m_) * element_bytes());
 }
 
 // A prologue is computed on the way where no element is brought along twice.
@@ -65,12 +67,12 @@ Expr ContractionKernel::left_value(const std::vector<Expr>& at, const std::vecto
   Expr place(0);
   const std::vector<int64_t>& strides = scene_.layout(c_.a->tensor).strides;
   for (size_t d = 0; d < at.size(); ++d) place = place + at[d] * Expr(strides[d]);
-  return Expr::read(left_.buffer, DType::F32, {te::simplify(place, scope)});
+  return Expr::read(left_.buffer, c_.a.dtype(), {te::simplify(place, scope)});
 }
 
 // The element of the left side that batch, row and depth meet, over their loop variables.
 Expr ContractionKernel::left_element() {
-  if (!takes_prologue()) return Expr::read(left_.buffer, DType::F32, {expr_of(left_.at)});
+  if (!takes_prologue()) return Expr::read(left_.buffer, c_.a.dtype(), {expr_of(left_.at)});
   std::vector<te::Axis> scope;
   for (const Axes* axes : {&batch_, &m_, &k_})
     for (const LoopAxis& a : axes->list) scope.push_back(a.axis());
@@ -98,7 +100,7 @@ void ContractionKernel::left() {
     return;
   }
   // An odd number of cache lines a row, so that rows do not fall into the same sets.
-  const DType dtype = split_ ? DType::BF16 : DType::F32;
+  const DType dtype = row_type();
   const auto line = static_cast<int64_t>(64 / size_of(dtype));
   row_step_ = ceil_div(depth(), line) * line;
   if (row_step_ / line % 2 == 0) row_step_ += line;
@@ -131,7 +133,8 @@ void ContractionKernel::left() {
   const Expr first = te::floor_mod(task.expr(), Expr(ceil_div(m, tile_rows_))) * Expr(tile_rows_);
   te::Substitution batch;
   unflatten_into(batch, batch_.list, number);
-  const Stmt body = gather_rows(first, te::min(Expr(tile_rows_), Expr(m) - first), number * Expr(rows) + first, batch);
+  const Stmt body =
+      gather_rows(before, first, te::min(Expr(tile_rows_), Expr(m) - first), number * Expr(rows) + first, batch);
   before.function.body = loop(task, body, task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
   finish(before, scene_, group_, 0);
   before_.push_back(std::move(before));
@@ -143,7 +146,8 @@ void ContractionKernel::left() {
 }
 
 // Rows first .. first + count of the left side, to rows `to_row` and on of the buffer gathered_.
-Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, const Expr& to_row, te::Substitution& batch) {
+Stmt ContractionKernel::gather_rows(Kernel& kernel, const Expr& first, const Expr& count, const Expr& to_row,
+                                    te::Substitution& batch) {
   const LoopAxis row = fresh("r", block_rows_);
   te::Substitution names;
   unflatten_into(names, m_.list, first + row.expr());
@@ -165,8 +169,9 @@ Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, const 
   join_axes(depth, {&where, &value}, {&to}, next_var_);
   value = te::simplify(batch(names(value)));
   if (!where.empty()) where = te::simplify(batch(names(where)));
+  const Expr zero = where.empty() ? Expr::literal(c_.a.dtype(), 0) : outside(kernel);
   if (depth.empty()) {
-    const Expr v = where.empty() ? value : te::select(where, value, Expr::real(DType::F32, 0));
+    const Expr v = where.empty() ? value : te::select(where, value, zero);
     return loop(row, store_row(to, v), LoopKind::Serial, count);
   }
   const LoopAxis inner = depth.back();
@@ -189,7 +194,6 @@ Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, const 
     if (rest > 0) parts.push_back(emit(Expr(whole * lanes), rest));
     return Stmt::seq(std::move(parts));
   };
-  const Expr zero = Expr::real(DType::F32, 0);
   Stmt body = where.empty() ? copy(value)
               : by_lane     ? copy(te::select(where, value, zero))
                             : Stmt::branch(where, copy(value), copy(zero));
@@ -201,6 +205,20 @@ Stmt ContractionKernel::gather_rows(const Expr& first, const Expr& count, const 
     body = Stmt::seq({body, loop(lane, store_row(place, zero), LoopKind::Vector)});
   }
   return loop(row, body, LoopKind::Serial, count);
+}
+
+Expr ContractionKernel::outside(Kernel& kernel) const {
+  const DType type = c_.a.dtype();
+  if (c_.fill.empty()) return Expr::literal(type, 0);
+  if (c_.fill->kind == te::Kind::Int) return Expr::integer(type, c_.fill->integer);
+  const bool turned = c_.fill->kind == te::Kind::Cast;
+  const Expr& read = turned ? c_.fill->args[0] : c_.fill;
+  const Layout& layout = scene_.layout(read->tensor);
+  int64_t at = 0;
+  for (size_t d = 0; d < read->args.size(); ++d) at += linear(read->args[d])->constant * layout.strides[d];
+  const int buffer = add_argument(kernel, {"fill", read.dtype(), {layout.span}, loop::Scope::Argument, false},
+                                  {read->tensor, std::nullopt});
+  return te::cast(type, Expr::read(buffer, read.dtype(), {Expr(at)}));
 }
 
 // One element of the rows: as it is, or as the nearest BF16 and what that leaves.

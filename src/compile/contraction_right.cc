@@ -12,7 +12,7 @@ using te::Expr;
 // The offsets of all steps of the depth, runs filled up to what tiles take.
 std::vector<int64_t> ContractionKernel::packed_depth(const Linear& at) const {
   const std::vector<int64_t> all = offsets(at, k_);
-  if (!split_) return all;
+  if (unit() == 1) return all;
   const size_t length = all.size() / static_cast<size_t>(runs_);
   std::vector<int64_t> out;
   for (size_t r = 0; r < static_cast<size_t>(runs_); ++r) {
@@ -28,7 +28,8 @@ void ContractionKernel::right() {
   const int value = c_.b->tensor;
   const StageValue& v = scene_.value(value);
   if (v.constant) {
-    Packing p{offsets(at, batch_), packed_depth(at), offsets(at, n_), nr_, split_ ? chunk_ : 0};
+    Packing p{offsets(at, batch_), packed_depth(at),       offsets(at, n_), nr_,
+              split_ ? chunk_ : 0, bytes_ ? together() : 1};
     for (int64_t& o : p.batch) o += at.constant;
     const loop::Buffer buffer{"right", split_ ? DType::BF16 : v.dtype, {p.elements()}, loop::Scope::Argument, false};
     right_.buffer = add_argument(main_, buffer, {value, std::move(p)});

@@ -133,6 +133,37 @@ bool stays_inside(const Expr& read, const std::vector<te::Axis>& axes, const std
   return true;
 }
 
+bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
+
+// The byte that is read, when the expression is one as I32.
+std::optional<Expr> byte_read(const Expr& e) {
+  const bool plain = e->kind == Kind::Cast && e->args[0]->kind == Kind::Read && is_byte(e->args[0].dtype());
+  return plain ? std::optional(e->args[0]) : std::nullopt;
+}
+
+// One element, the same at all points.
+bool is_fixed(const Expr& e) {
+  if (e->kind == Kind::Int) return true;
+  const Expr& read = e->kind == Kind::Cast ? e->args[0] : e;
+  return read->kind == Kind::Read && te::free_vars(read).empty() && is_linear_read(read);
+}
+
+// A product of bytes as I32, one of them constant; outside of a guard the other may be something else than zero.
+bool take_bytes(Contraction& c, const std::vector<StageValue>& values) {
+  if (const auto first = byte_read(c.a); first && values[static_cast<size_t>((*first)->tensor)].constant)
+    std::swap(c.a, c.b);
+  if (c.a->kind == Kind::Select) {
+    if (c.where->kind != Kind::Int || c.where->integer == 0 || !is_fixed(c.a->args[2])) return false;
+    c.where = c.a->args[0];
+    c.fill = c.a->args[2];
+    c.a = Expr(c.a->args[1]);
+  }
+  const auto a = byte_read(c.a), b = byte_read(c.b);
+  if (!a || !b || !values[static_cast<size_t>((*b)->tensor)].constant) return false;
+  c.a = *a, c.b = *b;
+  return true;
+}
+
 }  // namespace
 
 std::vector<te::Axis> axes_of(const Contraction& c, const ModelStage& stage) {
@@ -150,13 +181,15 @@ std::vector<te::Axis> axes_of(const Contraction& c, const ModelStage& stage) {
 
 std::optional<Contraction> contraction(const ModelStage& stage, const std::vector<StageValue>& values) {
   const Expr& r = stage.body;
-  if (r->kind != Kind::Reduce || r->combiner != te::Combiner::Sum || r->dtype != DType::F32) return std::nullopt;
+  if (r->kind != Kind::Reduce || r->combiner != te::Combiner::Sum) return std::nullopt;
   const Expr& body = r->args[0];
   if (body->kind != Kind::Binary || body->binary != BinaryOp::Mul) return std::nullopt;
   Contraction c;
   c.a = body->args[0];
   c.b = body->args[1];
   c.where = r->args[1];
+  if (r->dtype == DType::I32 && !take_bytes(c, values)) return std::nullopt;
+  if (r->dtype != DType::F32 && r->dtype != DType::I32) return std::nullopt;
   if (c.a->kind != Kind::Read || c.b->kind != Kind::Read) return std::nullopt;
   if (!is_linear_read(c.a) || !is_linear_read(c.b)) split_axis(c, stage);
   if (!is_linear_read(c.a) || !is_linear_read(c.b)) return std::nullopt;
@@ -189,7 +222,9 @@ std::optional<Contraction> contraction(const ModelStage& stage, const std::vecto
   std::vector<te::Axis> scope = axes_of(c, stage);
   scope.insert(scope.end(), r->axes.begin(), r->axes.end());
   const auto needs_guard = [&](const Expr& read) { return !always && !stays_inside(read, scope, values); };
+  if (c.bytes() && (only_b < kFewestColumns || guards(c.n))) return std::nullopt;
   if (guards(c.n) || needs_guard(c.b) || (!guards(c.m) && !needs_guard(c.a) && only_b < 8 && only_a > only_b)) {
+    if (c.bytes()) return std::nullopt;
     std::swap(c.a, c.b);
     if (!sort()) return std::nullopt;
   }

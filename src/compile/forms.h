@@ -36,7 +36,8 @@ bool has_function(const te::Expr& e);
 // A body that only moves elements: one read, whatever its indices.
 bool is_move(const te::Expr& body);
 
-// C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n] for linear indices, a guard allowed on A's side (padding).
+// C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n] for linear indices, a guard allowed on A's side (padding). Floats, or bytes
+// that are summed in I32; then B is a constant.
 // Axis ids; each axis of the stage and of its reduction is in exactly one list. Axes of extent 1 are in m.
 struct Contraction {
   // An axis of the stage that counts as two, because an operand is read at its quotient (the group of a convolution):
@@ -48,7 +49,9 @@ struct Contraction {
   std::optional<Split> split;
   te::Expr a, b;  // the two reads
   std::vector<int> batch, m, n, k;
-  te::Expr where;  // of the reduction; literal true when there is none
+  te::Expr where;  // where A counts; literal true when there is no guard
+  te::Expr fill;   // what A counts as elsewhere: a number or one element of a value; empty: zero
+  bool bytes() const { return a.dtype() != DType::F32; }  // of products of bytes, summed in I32
 };
 // `values` are those of the stage's graph.
 std::optional<Contraction> contraction(const ModelStage& stage, const std::vector<StageValue>& values);

@@ -23,6 +23,7 @@ struct Packing {
   // Each float as two BF16, high and low: (b, p, chunk, part, k / 2, c, k % 2) for chunks of so many steps of the depth, an
   // even number; 0: as it is. kNothing in the depth is zeros.
   int64_t split = 0;
+  int64_t together = 1;  // (b, p, k / together, c, k % together), the depth filled up with kNothing
   static constexpr int64_t kNothing = INT64_MIN;
 
   int64_t panels() const { return (static_cast<int64_t>(column.size()) + width - 1) / width; }

@@ -47,7 +47,7 @@ Expected<LabelSpace> LabelSpace::make(const ir::Graph& graph, const ir::OpTable&
   give_outputs_their_own_stages(stages);
   LabelSpace space;
   space.options_ = &options;
-  space.base_ = grouped(std::move(stages), options.fuse);
+  space.base_ = grouped(std::move(stages), options);
   if (options.piece) open_ports(space.base_);
   const std::vector<Layout> standard =
       choose_layouts(space.base_.graph, space.base_.groups, space.base_.orders, options.piece);

@@ -9,6 +9,8 @@
 #include <optional>
 #include <set>
 
+#include "compile/integer_products.h"
+#include "compile/lower.h"
 #include "te/substitute.h"
 
 namespace isomer::compile {
@@ -136,15 +138,16 @@ std::vector<std::string> label_names(const StageGraph& graph) {
   return out;
 }
 
-Grouped grouped(StageGraph graph, bool fuse) {
+Grouped grouped(StageGraph graph, const LowerOptions& options) {
   Grouped out;
   out.graph = std::move(graph);
-  if (fuse) {
+  if (options.fuse) {
+    if (options.contract) integer_products(out.graph, options.target);
     merge_products(out.graph);
     host_parts(out.graph);
     inline_stages(out.graph);
   }
-  out.groups = group_stages(out.graph, fuse);
+  out.groups = group_stages(out.graph, options.fuse);
   out.names = label_names(out.graph);
   out.orders.resize(out.graph.values.size());
   out.algorithms.assign(out.groups.size(), Algorithm::Standard);

@@ -17,6 +17,8 @@
 
 namespace isomer::compile {
 
+struct LowerOptions;  // compile/lower.h
+
 // The schemes of kernel.h, in the order in which the compiler tries them.
 enum class Algorithm : uint8_t { Standard, Split, Filtering, Windows, Tiles, Rows };
 
@@ -46,7 +48,7 @@ struct Grouped {
   std::vector<std::vector<int>> orders;  // wanted, by value; empty: none
   std::vector<Algorithm> algorithms;     // by group
 };
-Grouped grouped(StageGraph graph, bool fuse);
+Grouped grouped(StageGraph graph, const LowerOptions& options);
 // Images among the inputs of a piece of a model: as a convolution before it would have left them.
 void open_ports(Grouped& model);
 // The copies are groups of their own, each before the first that reads it.

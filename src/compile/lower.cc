@@ -269,7 +269,7 @@ void Lowering::add_group(const Scene& scene, const Group& group, Algorithm algor
 
 Expected<Lowered> Lowering::run(const ir::Graph& source) {
   give_outputs_their_own_stages(g_);
-  Grouped model = grouped(std::move(g_), options_.fuse);
+  Grouped model = grouped(std::move(g_), options_);
   if (options_.fuse) apply_labels(labels_of(source, options_.target), model);
   if (options_.piece) open_ports(model);
   g_ = std::move(model.graph);

@@ -69,7 +69,7 @@ class ProductMerger {
     if (!p.is_reduction() || std::find(g_.outputs.begin(), g_.outputs.end(), p.value) != g_.outputs.end())
       return std::nullopt;
     auto c = contraction(p, g_.values);
-    if (!c || c->split || !c->batch.empty() || c->where->kind != Kind::Int) return std::nullopt;
+    if (!c || c->bytes() || c->split || !c->batch.empty() || c->where->kind != Kind::Int) return std::nullopt;
     const StageValue& left = value(c->a->tensor);
     const StageValue& right = value(c->b->tensor);
     if (left.constant || right.elements() < kWorthwhile || left.dims.empty()) return std::nullopt;

@@ -15,10 +15,13 @@ void pack(const T* from, T* to, const Packing& p) {
     for (int64_t panel = 0; panel < p.panels(); ++panel) {
       const int64_t first = panel * p.width, count = std::min(p.width, columns - first);
       const int64_t* column = p.column.data() + first;
-      for (const int64_t k : p.depth) {
-        const T* row = from + b + k;
-        for (int64_t c = 0; c < count; ++c) to[c] = row[column[c]];
-        to += p.width;  // the rest stays zero
+      for (size_t k = 0; k < p.depth.size(); ++k) {
+        const int64_t together = p.together, in_step = static_cast<int64_t>(k) % together;
+        if (p.depth[k] != Packing::kNothing) {
+          const T* row = from + b + p.depth[k];
+          for (int64_t c = 0; c < count; ++c) to[c * together + in_step] = row[column[c]];
+        }
+        if (in_step == together - 1) to += p.width * together;  // the rest stays zero
       }
     }
 }

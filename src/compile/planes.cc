@@ -332,7 +332,7 @@ std::optional<Kernel> Planes::make(std::string name) {
 }  // namespace
 
 std::optional<Kernel> plane_kernel(const Scene& scene, const Group& group, std::string name) {
-  if (group.contraction && !group.contraction->split) return std::nullopt;
+  if (group.contraction && (!group.contraction->split || group.contraction->bytes())) return std::nullopt;
   auto shape = plane_shape(scene, group);
   if (!shape) return std::nullopt;
   return Planes(scene, group, *std::move(shape)).make(std::move(name));

@@ -204,7 +204,7 @@ std::optional<Kernel> Windows::make(std::string name) {
 }
 
 std::optional<Kernel> window_kernel(const Scene& scene, const Group& group, std::string name, Totals* totals) {
-  if (group.contraction && !group.contraction->split) return std::nullopt;
+  if (group.contraction && (!group.contraction->split || group.contraction->bytes())) return std::nullopt;
   auto shape = window_shape(scene, group);
   if (!shape) return std::nullopt;
   // Wide groups, and those that do not go with the vectors, are better off as matrix products.

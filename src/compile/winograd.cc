@@ -480,7 +480,7 @@ bool filterable(const ConvolutionShape& s) {
 
 std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name) {
   const std::vector<loop::IntrinsicPtr> tiles = loop::intrinsics_for(scene.target, DType::F32);
-  if (tiles.empty()) return std::nullopt;
+  if (tiles.empty() || group.contraction->bytes()) return std::nullopt;
   const std::optional<ConvolutionShape> shape = convolution_shape(scene, group);
   if (!shape || !shape->plain() || !shape->channels_together || shape->c < 16 || shape->o < 16) return std::nullopt;
   const int64_t ty = shape->taps_down, tx = shape->taps_across;

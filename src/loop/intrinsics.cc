@@ -38,6 +38,7 @@ constexpr DotRecord kDotProducts[] = {
 };
 
 constexpr const char* kMatrixTiles = "amx-bf16";
+constexpr const char* kByteTiles = "amx-int8";
 constexpr int kSplitRows = 32, kSplitColumns = 32;  // four registers of sums, two and two of operands
 
 }  // namespace
@@ -64,6 +65,13 @@ std::vector<IntrinsicPtr> dot_products_for(const Target& target, DType left, DTy
       out.push_back(dot_product(r.rows, r.columns, r.left, r.right, r.needs));
   return out;
 }
+
+IntrinsicPtr tiled_dot_product_for(const Target& target, DType left, DType right) {
+  if (!target.has(kByteTiles) || left != DType::U8 || right != DType::I8) return nullptr;
+  return dot_product(kSplitRows, kSplitColumns, left, right, kByteTiles);
+}
+
+bool uses_tile_registers(const Intrinsic& i) { return i.needs == kMatrixTiles || i.needs == kByteTiles; }
 
 IntrinsicPtr split_product(int rows, int columns, std::string needs) {
   Intrinsic i;
@@ -126,6 +134,8 @@ std::optional<IntrinsicPtr> find_intrinsic(std::string_view name) {
     if (i->name == name) return i;
   }
   if (IntrinsicPtr i = split_product(kSplitRows, kSplitColumns, kMatrixTiles); i->name == name) return i;
+  if (IntrinsicPtr i = dot_product(kSplitRows, kSplitColumns, DType::U8, DType::I8, kByteTiles); i->name == name)
+    return i;
   return std::nullopt;
 }
 

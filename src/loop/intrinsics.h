@@ -33,6 +33,11 @@ IntrinsicPtr split_product_for(const Target& target);
 // What the target can use for byte products of these types, the best first; empty: nothing.
 std::vector<IntrinsicPtr> dot_products_for(const Target& target, DType left, DType right);
 
+// The same by tile registers: "dot_32x32_u8_i8". The code wants whole sixteens of rows, columns and groups of 4; or nothing.
+IntrinsicPtr tiled_dot_product_for(const Target& target, DType left, DType right);
+// Whether its code wants whole registers of rows and columns.
+bool uses_tile_registers(const Intrinsic& intrinsic);
+
 // What the target can use for products of this element type, the best for large products first.
 std::vector<IntrinsicPtr> intrinsics_for(const Target& target, DType dtype);
 

@@ -8,6 +8,7 @@
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/microkernel.h"
 #include "loop/intrinsic.h"
+#include "loop/intrinsics.h"
 #include "te/eval.h"
 
 namespace isomer::codegen {
@@ -61,7 +62,9 @@ bool Emitter::clears(const StmtNode& loop, const StmtNode& tile) {
   const StmtNode& store = *inner.body[0];
   const loop::TileOperand& c = tile.operands.back();
   if (store.kind != loop::StmtKind::Store || store.combiner || store.buffer != c.buffer) return false;
-  if (store.value->kind != te::Kind::Real || store.value->real != 0 || std::signbit(store.value->real)) return false;
+  const bool whole = store.value->kind == te::Kind::Int && store.value->integer == 0;
+  if (!whole && (store.value->kind != te::Kind::Real || store.value->real != 0 || std::signbit(store.value->real)))
+    return false;
   if (store.indices.size() != 1 || c.indices.size() != 1) return false;
   if (!te::equal(loop.extent, tile.extents[0]) || !te::equal(inner.extent, tile.extents[1])) return false;
   loop::Affine place = loop::affine_of(store.indices[0]);
@@ -99,9 +102,22 @@ std::optional<Product> Emitter::tile_product(const StmtNode& n) const {
   return left == DType::I8 ? Product::DotI8I8 : Product::DotU8U8;
 }
 
+// The same for bytes.
+bool Emitter::fits_byte_tile(const StmtNode& n) const {
+  if (!loop::uses_tile_registers(*n.intrinsic) || !has_matrix_tiles(target_, MatrixTile::Numbers::Bytes)) return false;
+  if (tile_product(n) != Product::DotU8I8) return false;
+  for (const Expr& e : n.extents)
+    if (e->kind != te::Kind::Int || e->integer < 1) return false;
+  for (size_t axis = 0; axis < 2; ++axis)
+    if (n.extents[axis]->integer != kMatrixSide && n.extents[axis]->integer != 2 * kMatrixSide) return false;
+  return n.extents[2]->integer % kMatrixSide == 0 && n.operands[0].strides[2] == 4;
+}
+
 // Whether two-dimensional registers can compute it: whole registers, operands that lie as they are read.
 bool Emitter::fits_matrix_tile(const StmtNode& n) const {
-  if (n.intrinsic->emit != loop::Emit::SplitProduct || !has_matrix_tiles(target_) || numbers_.wide()) return false;
+  if (n.intrinsic->emit == loop::Emit::DotProduct) return fits_byte_tile(n);
+  if (n.intrinsic->emit != loop::Emit::SplitProduct || numbers_.wide()) return false;
+  if (!has_matrix_tiles(target_, MatrixTile::Numbers::Split)) return false;
   if (n.operands.size() != 5 || n.extents.size() != 5) return false;
   const DType types[] = {DType::BF16, DType::BF16, DType::BF16, DType::BF16, DType::F32};
   for (size_t i = 0; i < 5; ++i)
@@ -127,21 +143,29 @@ void Emitter::matrix_tile_call(const StmtNode& n, bool fresh) {
   const auto pointer = [&](const loop::TileOperand& o) {
     return element(places_[static_cast<size_t>(o.buffer)], address(o.buffer, o.indices).offset.v);
   };
-  for (const loop::TileOperand& o : n.operands) arguments.push_back(pointer(o));
-  arguments.push_back(n.ahead ? pointer(*n.ahead) : arguments[2]);
   const auto bytes = [](DType type, int64_t elements) { return elements * static_cast<int64_t>(size_of(type)); };
-  const std::vector<int64_t>&a = n.operands[0].strides, &b = n.operands[2].strides;
   MatrixTile shape;
+  if (n.intrinsic->emit == loop::Emit::DotProduct) {
+    shape.numbers = MatrixTile::Numbers::Bytes;
+    for (const size_t o : {0, 0, 1, 1, 2}) arguments.push_back(pointer(n.operands[o]));
+    shape.steps = n.extents[2]->integer / kMatrixSide;
+    shape.a_row = n.operands[0].strides[0];
+    shape.b_pair = n.operands[1].strides[2];
+  } else {
+    for (const loop::TileOperand& o : n.operands) arguments.push_back(pointer(o));
+    const std::vector<int64_t>&a = n.operands[0].strides, &b = n.operands[2].strides;
+    shape.runs = n.extents[2]->integer;
+    shape.steps = n.extents[3]->integer / kMatrixSide;
+    shape.a_row = bytes(DType::BF16, a[0]);
+    shape.a_run = bytes(DType::BF16, a[2]);
+    shape.b_pair = bytes(DType::BF16, b[3]);
+    shape.b_run = bytes(DType::BF16, b[2]);
+  }
+  arguments.push_back(n.ahead ? pointer(*n.ahead) : arguments[2]);
   shape.rows = n.extents[0]->integer / kMatrixSide;
   shape.columns = n.extents[1]->integer / kMatrixSide;
   shape.fresh = fresh;
-  shape.runs = n.extents[2]->integer;
-  shape.steps = n.extents[3]->integer / kMatrixSide;
-  shape.a_row = bytes(DType::BF16, a[0]);
-  shape.a_run = bytes(DType::BF16, a[2]);
-  shape.b_pair = bytes(DType::BF16, b[3]);
-  shape.b_run = bytes(DType::BF16, b[2]);
-  shape.c_row = bytes(DType::F32, n.operands[4].strides[0]);
+  shape.c_row = bytes(DType::F32, n.operands.back().strides[0]);
   if (n.ahead)
     shape.ahead = bytes(places_[static_cast<size_t>(n.ahead->buffer)].dtype, kMatrixSide * n.ahead->strides.back());
   b_.CreateCall(matrix_tile(module_, target_, shape), arguments);

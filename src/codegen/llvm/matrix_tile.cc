@@ -70,7 +70,8 @@ class MatrixTileCode {
   void multiply() {
     for (int64_t i = 0; i < s_.rows; ++i)
       for (int64_t j = 0; j < s_.columns; ++j)
-        b_.CreateIntrinsic(id::x86_tdpbf16ps, {}, {number(2 * i + j), number(kA + i), number(kB + j)});
+        b_.CreateIntrinsic(bytes_ ? id::x86_tdpbusd : id::x86_tdpbf16ps, {},
+                           {number(2 * i + j), number(kA + i), number(kB + j)});
   }
 
   using Pointers = std::array<llvm::Value*, 5>;  // of the four operands and of what is fetched ahead
@@ -112,6 +113,7 @@ class MatrixTileCode {
       load_a(at[0]);
       load_b(at[2]);
       multiply();
+      if (bytes_) return;
       load_b(at[3]);
       multiply();
       load_a(at[1]);
@@ -138,6 +140,7 @@ class MatrixTileCode {
 
   llvm::Module& module_;
   const MatrixTile s_;
+  const bool bytes_ = s_.numbers == MatrixTile::Numbers::Bytes;
   llvm::IRBuilder<> b_;
   llvm::Function* f_ = nullptr;
 };
@@ -161,10 +164,13 @@ llvm::GlobalVariable* configuration(llvm::Module& module) {
 
 }  // namespace
 
-bool has_matrix_tiles(const loop::Target& target) { return target.has("amx-tile") && target.has("amx-bf16"); }
+bool has_matrix_tiles(const loop::Target& target, MatrixTile::Numbers numbers) {
+  return target.has("amx-tile") && target.has(numbers == MatrixTile::Numbers::Bytes ? "amx-int8" : "amx-bf16");
+}
 
 std::string MatrixTile::name() const {
-  std::string s = "iso.matrix." + std::to_string(rows) + "x" + std::to_string(columns) + (fresh ? "z" : "");
+  std::string s = (numbers == Numbers::Bytes ? "iso.bytes." : "iso.matrix.") + std::to_string(rows) + "x" +
+                  std::to_string(columns) + (fresh ? "z" : "");
   for (const int64_t n : {a_row, b_pair, c_row, runs, steps, a_run, b_run, ahead}) s += "." + std::to_string(n);
   return s;
 }

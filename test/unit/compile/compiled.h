@@ -34,8 +34,9 @@ inline double value_at(const Tensor& t, int64_t i) {
 }
 
 // Compiled, with every buffer poisoned before and after its use, on one and on three threads: the interpreter's results
-// up to rounding, and the same bytes whatever the number of threads.
-inline void expect_compiles(const std::string& text, double tolerance = 1e-5, compile::ExecutableOptions options = {}) {
+// up to rounding (in double, where `wide`), and the same bytes whatever the number of threads.
+inline void expect_compiles(const std::string& text, double tolerance = 1e-5, compile::ExecutableOptions options = {},
+                            bool wide = true) {
   SCOPED_TRACE(text.substr(0, 400));
   const ir::Graph g = graph_of(text);
   if (g.outputs().empty()) return;
@@ -44,7 +45,7 @@ inline void expect_compiles(const std::string& text, double tolerance = 1e-5, co
   options.lower.target = *target;
   const std::vector<Tensor> inputs = random_inputs(g, 7);
   interp::Options exact;
-  exact.wide = true;
+  exact.wide = wide;
   const auto want = interp::run(g, ops::table(), inputs, exact);
   ASSERT_TRUE(want.ok()) << want.error().to_string();
   const auto made = compile::Executable::build(g, ops::table(), options);

@@ -1,0 +1,131 @@
+// Products of quantised numbers: bit for bit what the interpreter says, on every way that rows come to tiles of bytes. On a
+// machine without byte products the same graphs are plain loops.
+#include "compile/integer_products.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/random.h"
+#include "compile/forms.h"
+#include "loop/intrinsics.h"
+#include "test/unit/compile/compiled.h"
+
+namespace isomer {
+namespace {
+
+std::string bytes(const std::string& type, const std::string& dims, int64_t elements, uint64_t seed = 3) {
+  Random random(seed);
+  const int64_t low = type == "u8" ? 0 : -128;
+  std::string text = "const " + type + "[" + dims + "] [";
+  for (int64_t i = 0; i < elements; ++i) text += fmt::format("{}{}", i ? "," : "", random.between(low, low + 255));
+  return text + "]";
+}
+
+// How many products of bytes the compiler finds in a graph for this machine.
+int64_t products_in(const std::string& text) {
+  const auto target = codegen::host_target();
+  auto stages = compile::stages_of(graph_of(text), ops::table());
+  EXPECT_TRUE(target.ok() && stages.ok());
+  compile::integer_products(*stages, *target);
+  int64_t found = 0;
+  for (const compile::ModelStage& s : stages->stages)
+    if (const auto c = compile::contraction(s, stages->values); c && c->bytes()) ++found;
+  return found;
+}
+
+bool has_byte_products() {
+  const auto target = codegen::host_target();
+  return target.ok() && (!loop::dot_products_for(*target, DType::U8, DType::I8).empty() ||
+                         !loop::dot_products_for(*target, DType::I8, DType::I8).empty());
+}
+
+void expect_exact(const std::string& text, int64_t products = 1) {
+  expect_compiles(text, 0, {}, false);
+  if (has_byte_products()) EXPECT_EQ(products_in(text), products) << text.substr(0, 200);
+}
+
+TEST(IntegerProducts, MatrixProductsOfEveryShape) {
+  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{1, 64, 40},
+                                                                   {3, 5, 8},
+                                                                   {14, 7, 33},
+                                                                   {33, 63, 65},
+                                                                   {64, 128, 96},
+                                                                   {200, 64, 32},
+                                                                   {9, 2048, 64},
+                                                                   {300, 129, 50}})
+    expect_exact(fmt::format("graph @g(%x: u8[{},{}]) {{ return matmul_integer(%x, {}) }}", m, k,
+                             bytes("i8", fmt::format("{},{}", k, n), k * n)));
+}
+
+TEST(IntegerProducts, SignsAndZeroPoints) {
+  for (const char* left : {"u8", "i8"})
+    for (const char* right : {"u8", "i8"})
+      for (const char* zeros : {"", ", {0}[] 7", ", {0}[] 7, {1}[] 3", ", {0}[] 0, {1}[16] "})
+        for (const int64_t m : {5, 48}) {
+          std::string z = fmt::format(fmt::runtime(zeros), left, right);
+          if (z.ends_with("[16] ")) z += "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]";
+          size_t at = 0;
+          while ((at = z.find(", ", at)) != std::string::npos) z.insert(at += 2, "const ");
+          expect_exact(fmt::format("graph @g(%x: {}[{},64]) {{ return matmul_integer(%x, {}{}) }}", left, m,
+                                   bytes(right, "64,16", 1024), z));
+        }
+}
+
+TEST(IntegerProducts, ZeroPointsThatAreComputed) {
+  expect_exact(fmt::format("graph @g(%x: u8[40,64], %z: u8[]) {{ return matmul_integer(%x, {}, %z) }}",
+                           bytes("i8", "64,48", 64 * 48)));
+  expect_exact(
+      fmt::format("graph @g(%x: u8[2,20,64], %z: u8[20]) {{ return matmul_integer(%x, {}, %z, const u8[] 9) }}",
+                  bytes("u8", "64,48", 64 * 48)));
+  expect_exact(
+      fmt::format("graph @g(%x: u8[1,16,9,9], %z: u8[]) {{ return conv_integer(%x, {}, %z){{pads=[1,1,1,1]}} }}",
+                  bytes("i8", "32,16,3,3", 32 * 144)));
+}
+
+TEST(IntegerProducts, Convolutions) {
+  const std::string w = bytes("i8", "24,16,3,3", 24 * 144);
+  for (const char* attrs :
+       {"", "{pads=[1,1,1,1]}", "{strides=[2,2], pads=[1,0,2,1]}", "{dilations=[2,2], pads=[2,2,2,2]}"})
+    for (const char* type : {"u8", "i8"})
+      expect_exact(fmt::format("graph @g(%x: {0}[2,16,11,13]) {{ return conv_integer(%x, {1}, const {0}[] 100){2} }}",
+                               type, w, attrs));
+  expect_exact(
+      fmt::format("graph @g(%x: u8[1,32,9,9]) {{ return conv_integer(%x, {}, const u8[] 9, const i8[16] "
+                  "splat(2)){{group=2, pads=[1,1,1,1]}} }}",
+                  bytes("i8", "16,16,3,3", 16 * 144)));
+  expect_exact(
+      fmt::format("graph @g(%x: u8[1,64,14,14]) {{ return conv_integer(%x, {}) }}", bytes("i8", "64,64,1,1", 4096)));
+}
+
+TEST(IntegerProducts, RequantisedResults) {
+  expect_exact(
+      fmt::format("graph @g(%x: u8[50,64]) {{ return qlinear_matmul(%x, const f32[] 0.02, const u8[] 120, {}, const "
+                  "f32[] 0.01, const "
+                  "i8[] 0, const f32[] 0.5, const u8[] 118) }}",
+                  bytes("i8", "64,48", 64 * 48)));
+  expect_exact(fmt::format(
+      "graph @g(%x: i8[1,16,9,9], %b: i32[32]) {{ return qlinear_conv(%x, const f32[] 0.02, const i8[] 3, {}, const "
+      "f32[32] splat(0.01), const i8[32] splat(0), const f32[] 2.5, const i8[] -8, %b){{pads=[1,1,1,1]}} }}",
+      bytes("i8", "32,16,3,3", 32 * 144)));
+  expect_compiles(
+      fmt::format("graph @g(%x: f32[33,64], %b: f32[48]) {{ return ms_dynamic_quantize_matmul(%x, {}, const "
+                  "f32[48] splat(0.02), const i8[48] splat(0), %b) }}",
+                  bytes("i8", "64,48", 64 * 48)));
+}
+
+// Dequantised numbers that meet in a product of floats are multiplied as bytes; what follows is computed in float.
+TEST(IntegerProducts, DequantisedOperands) {
+  const auto text = [](const char* tail) {
+    return fmt::format(
+        "graph @g(%x: u8[1,16,9,9], %b: f32[32]) {{ %a = dequantize_linear(%x, const f32[] 0.02, const u8[] 120) %w = "
+        "dequantize_linear({}, const f32[32] splat(0.01), const i8[32] splat(0)){{axis=0}} %y = relu(conv(%a, %w, "
+        "%b){{pads=[1,1,1,1]}}) {} }}",
+        bytes("i8", "32,16,3,3", 32 * 144), tail);
+  };
+  expect_compiles(text("return %y"), 1e-6);
+  if (has_byte_products()) EXPECT_EQ(products_in(text("return %y")), 1);
+}
+
+}  // namespace
+}  // namespace isomer
