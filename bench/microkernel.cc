@@ -29,7 +29,14 @@ template <class V, int kChains>
   asm volatile("" : "+m"(a), "+m"(b));
   for (int64_t k = 0; k < n; ++k)
 #pragma GCC unroll 32
-    for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * a + b;
+    for (int i = 0; i < kChains; ++i) {
+#if defined(__aarch64__)
+      asm volatile("" : "+w"(a));  // sums are added to in place; else one product would serve them all
+      sums[i] += a * b;
+#else
+      sums[i] = sums[i] * a + b;
+#endif
+    }
   for (int i = 1; i < kChains; ++i) sums[0] += sums[i];
   return sums[0][0];
 }

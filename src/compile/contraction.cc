@@ -448,12 +448,19 @@ std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const
       ContractionKernel kernel(scene, group, tile, name);
       if (kernel.fills_tiles()) return kernel.make();
     }
+    const std::vector<loop::IntrinsicPtr> tiles = loop::dot_products_for(scene.target, c.a.dtype(), c.b.dtype());
+    return tiles.empty() ? std::nullopt : std::optional(ContractionKernel(scene, group, tiles[0], name).make());
   }
-  const std::vector<loop::IntrinsicPtr> tiles = c.bytes()
-                                                    ? loop::dot_products_for(scene.target, c.a.dtype(), c.b.dtype())
-                                                    : loop::intrinsics_for(scene.target, DType::F32);
-  if (tiles.empty()) return std::nullopt;
-  return ContractionKernel(scene, group, tiles[0], name).make();
+  const std::vector<te::Axis> axes = axes_of(c, scene.stage(group.stages[0]));
+  const auto total = [&](const std::vector<int>& wanted) {
+    int64_t n = 1;
+    for (const te::Axis& a : axes)
+      if (std::find(wanted.begin(), wanted.end(), a.id) != wanted.end()) n *= a.extent.value();
+    return n;
+  };
+  const loop::IntrinsicPtr tile = vector_tile(scene.target, total(c.m), total(c.n));
+  if (!tile) return std::nullopt;
+  return ContractionKernel(scene, group, tile, name).make();
 }
 
 }  // namespace isomer::compile

@@ -1,5 +1,7 @@
 #include "compile/product_cost.h"
 
+#include <algorithm>
+
 namespace isomer::compile {
 namespace {
 
@@ -9,8 +11,44 @@ constexpr double kTileRate = 0.72;      // of one operation
 constexpr double kPatch = 1600;         // a patch of one channel to its points, or back
 constexpr double kTaps = 700;           // the taps of one channel and output to their points
 constexpr double kFilteredPoints = 36;  // of a patch
+constexpr double kUnits = 4,
+                 kLatency = 4;  // of AArch64's multiply-adds: vectors in a cycle, cycles until a sum is there
+constexpr double kClearlyBetter = 0.97;
+
+// Cycles for one step of the depth, all tiles of a product together. Columns that fill no vector are computed one by one.
+double tile_cycles(int64_t rows, int64_t columns, int64_t most_rows, int64_t most_columns, int64_t lanes) {
+  const int64_t tiles = ceil_div(rows, most_rows), height = ceil_div(rows, tiles);
+  const auto strip = [&](int64_t h) {
+    const auto part = [&](int64_t width) {
+      const auto vectors = static_cast<double>(width / lanes), single = static_cast<double>(width % lanes);
+      const auto time = [&](double n) { return n == 0 ? 0 : std::max(static_cast<double>(h) * n / kUnits, kLatency); };
+      return time(vectors) + time(single);
+    };
+    return static_cast<double>(columns / most_columns) * part(most_columns) + part(columns % most_columns);
+  };
+  const int64_t whole = rows / height;
+  return static_cast<double>(whole) * strip(height) + (rows % height == 0 ? 0 : strip(rows % height));
+}
 
 }  // namespace
+
+loop::IntrinsicPtr vector_tile(const loop::Target& target, int64_t rows, int64_t columns) {
+  const std::vector<loop::IntrinsicPtr> tiles = loop::intrinsics_for(target, DType::F32);
+  if (tiles.empty()) return nullptr;
+  // Where edges are masked vectors and tiles wide, the first one is the best on all sizes.
+  if (target.arch != loop::Arch::AArch64) return tiles[0];
+  loop::IntrinsicPtr best;
+  double least = 0;
+  for (const loop::IntrinsicPtr& tile : tiles) {
+    const auto& axes = tile->meaning.stages[0].axes;
+    const double cycles = tile_cycles(std::max<int64_t>(1, rows), std::max<int64_t>(1, columns), axes[0].extent.value(),
+                                      axes[1].extent.value(), target.vector_bytes / 4);
+    if (best && cycles >= kClearlyBetter * least) continue;
+    best = tile;
+    least = cycles;
+  }
+  return best;
+}
 
 double vector_product_cost(const ProductSize& size, int64_t gathered) {
   return size.flops() + kGathered * static_cast<double>(gathered);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "compile/convolution_shape.h"
+#include "loop/intrinsics.h"
 
 namespace isomer::compile {
 
@@ -15,6 +16,10 @@ struct ProductSize {
     return 2.0 * static_cast<double>(batch * rows) * static_cast<double>(columns) * static_cast<double>(depth);
   }
 };
+
+// The register tile for products of so many rows and columns; null where the target has none. The first one of the target,
+// unless the edges that it leaves cost more than those of another.
+loop::IntrinsicPtr vector_tile(const loop::Target& target, int64_t rows, int64_t columns);
 
 // By vector registers; `gathered` elements of the left side are brought together first.
 double vector_product_cost(const ProductSize& size, int64_t gathered);

@@ -11,6 +11,7 @@
 #include "compile/filtering.h"
 #include "compile/finish.h"
 #include "compile/kernel.h"
+#include "compile/product_cost.h"
 #include "loop/affine.h"
 #include "loop/intrinsics.h"
 #include "te/simplify.h"
@@ -479,14 +480,18 @@ bool filterable(const ConvolutionShape& s) {
 }
 
 std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name) {
-  const std::vector<loop::IntrinsicPtr> tiles = loop::intrinsics_for(scene.target, DType::F32);
-  if (tiles.empty() || group.contraction->bytes()) return std::nullopt;
+  if (group.contraction->bytes()) return std::nullopt;
   const std::optional<ConvolutionShape> shape = convolution_shape(scene, group);
   if (!shape || !shape->plain() || !shape->channels_together || shape->c < 16 || shape->o < 16) return std::nullopt;
   const int64_t ty = shape->taps_down, tx = shape->taps_across;
+  const auto tile = [&](int64_t down, int64_t across) {
+    return vector_tile(scene.target, shape->n * ceil_div(shape->oh, down) * ceil_div(shape->ow, across), shape->o);
+  };
+  if (!tile(1, 1)) return std::nullopt;
   if (filterable(*shape)) {
     const bool large = shape->n * ceil_div(shape->oh, 4) * ceil_div(shape->ow, 4) >= 8;
-    return Winograd(scene, group, *shape, filtering(large ? 4 : 2, 3), filtering(large ? 4 : 2, 3), tiles[0])
+    const int64_t outputs = large ? 4 : 2;
+    return Winograd(scene, group, *shape, filtering(outputs, 3), filtering(outputs, 3), tile(outputs, outputs))
         .make(name);
   }
   // Along one axis. Seven taps: two outputs a tile, as those of four would err by 4e-5 of the largest.
@@ -494,7 +499,9 @@ std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, co
   const int64_t taps = std::max(ty, tx), outputs = taps == 3 ? 4 : 2;
   if (!one_axis || (taps != 3 && taps != 7) || (ty == 1 ? shape->ow : shape->oh) < 4) return std::nullopt;
   const Filtering along = filtering(outputs, taps), none = filtering(1, 1);
-  return Winograd(scene, group, *shape, ty == 1 ? none : along, tx == 1 ? none : along, tiles[0]).make(name);
+  return Winograd(scene, group, *shape, ty == 1 ? none : along, tx == 1 ? none : along,
+                  ty == 1 ? tile(1, outputs) : tile(outputs, 1))
+      .make(name);
 }
 
 }  // namespace isomer::compile

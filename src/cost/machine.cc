@@ -98,9 +98,9 @@ std::string setting_text(const loop::Target& target, int threads) {
 
 Machine measure_machine(const loop::Target& target, int threads) {
   Machine m = nominal_machine(target);
-  const double lanes = target.vector_bytes / 4.0;
+  const double nominal = m.flops;
   m.flops = measure_peak_flops(1);
-  m.instructions = 2.2 * m.flops / (4 * lanes);  // a loop keeps that many units of a core busy
+  m.instructions *= m.flops / nominal;
   m.l2_bandwidth = std::max(m.l2_bandwidth / 8, bandwidth(static_cast<uint64_t>(target.l2_bytes) / 2));
   m.far_bandwidth = std::max(m.far_bandwidth / 8, bandwidth(uint64_t{64} << 20));
   m.step_seconds = empty_step(target, 1, 1);

@@ -12,12 +12,14 @@ constexpr double kHertz = 2.5e9;
 }  // namespace
 
 Machine nominal_machine(const loop::Target& target) {
-  const double lanes = target.vector_bytes / 4.0;
+  // Cores of ARM servers have twice the units and half the width.
+  const bool arm = target.arch == loop::Arch::AArch64;
+  const double lanes = target.vector_bytes / 4.0, units = arm ? 4 : 2;
   Machine m;
-  m.flops = 4 * lanes * kHertz;  // two units, a product and a sum each
-  m.instructions = 2.2 * kHertz;
+  m.flops = 2 * units * lanes * kHertz;  // a product and a sum each
+  m.instructions = 1.1 * units * kHertz;
   m.l2_bandwidth = 24 * kHertz;
-  m.far_bandwidth = 10e9;
+  m.far_bandwidth = arm ? 25e9 : 10e9;
   m.step_seconds = 60e-9;
   m.region_seconds = 1e-6;
   return m;

@@ -10,6 +10,8 @@ using Features = std::vector<std::string>;
 constexpr std::string_view kNames[] = {"x86-64-v3",     "x86-64-v4", "x86-64-v4-vnni",
                                        "x86-64-v4-amx", "aarch64",   "aarch64-dotprod"};
 
+constexpr const char* kArmTuning = "neoverse-v1";  // a server's core; what code may use does not follow from it
+
 Features with(Features base, const Features& more) {
   base.insert(base.end(), more.begin(), more.end());
   std::sort(base.begin(), base.end());
@@ -38,10 +40,11 @@ Target arm(std::string_view name, Features features) {
   Target t;
   t.arch = Arch::AArch64;
   t.name = name;
-  t.cpu = "generic";
+  t.cpu = kArmTuning;
   t.features = std::move(features);
   t.vector_bytes = 16;
   t.vector_registers = 32;
+  t.l1_bytes = 64 << 10;
   return t;
 }
 

@@ -1,3 +1,6 @@
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#endif
 #include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
 #include <sys/auxv.h>
@@ -5,9 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
+#include "base/caches.h"
 #include "codegen/codegen.h"
 
 namespace isomer::codegen {
@@ -18,20 +20,31 @@ int64_t cache_bytes(int name, int64_t otherwise) {
   return n > 0 ? n : otherwise;
 }
 
-// What sys::getHostCPUFeatures leaves out on aarch64, by the kernel's names.
-[[maybe_unused]] void add_arm_features(std::vector<std::string>& features) {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line))
-    if (line.starts_with("Features")) break;
-  std::istringstream words(line);
-  const std::pair<const char*, const char*> known[] = {{"asimd", "neon"}, {"asimddp", "dotprod"},  {"i8mm", "i8mm"},
-                                                       {"bf16", "bf16"},  {"asimdhp", "fullfp16"}, {"atomics", "lse"},
-                                                       {"fp", "fp-armv8"}};
-  for (std::string word; words >> word;)
-    for (const auto& [kernel, ours] : known)
-      if (word == kernel) features.emplace_back(ours);
+// The C library knows the caches of x86-64 only, and the system those that its firmware tells of; a Target's own sizes are
+// left where neither does.
+void set_caches(loop::Target& t) {
+  const Caches told = read_caches();
+  t.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, told.l1_bytes > 0 ? told.l1_bytes : t.l1_bytes);
+  t.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, told.l2_bytes > 0 ? told.l2_bytes : t.l2_bytes);
 }
+
+// What the kernel lets a process use, by the bits that it passes to every process: unlike a name or a file, they are also
+// right in containers and under emulation. Scalable vectors are left out: code is made for vectors of 16 bytes.
+#if defined(__aarch64__)
+void add_arm_features(std::vector<std::string>& features) {
+  struct Bit {
+    unsigned long word, bit;
+    const char* name;
+  };
+  const unsigned long one = getauxval(AT_HWCAP), two = getauxval(AT_HWCAP2);
+  const Bit known[] = {{one, HWCAP_FP, "fp-armv8"},     {one, HWCAP_ASIMD, "neon"},
+                       {one, HWCAP_ATOMICS, "lse"},     {one, HWCAP_ASIMDHP, "fullfp16"},
+                       {one, HWCAP_ASIMDDP, "dotprod"}, {one, HWCAP_ASIMDFHM, "fp16fml"},
+                       {two, HWCAP2_I8MM, "i8mm"},      {two, HWCAP2_BF16, "bf16"}};
+  for (const Bit& b : known)
+    if (b.word & b.bit) features.emplace_back(b.name);
+}
+#endif
 
 // Two-dimensional registers are a process's only after it has asked for them.
 [[maybe_unused]] bool may_use_matrix_tiles() {
@@ -47,20 +60,19 @@ int64_t cache_bytes(int name, int64_t otherwise) {
 
 Expected<loop::Target> host_target() {
   loop::Target t;
-  t.name = "host";
-  t.cpu = llvm::sys::getHostCPUName().str();
-  for (const auto& feature : llvm::sys::getHostCPUFeatures())
-    if (feature.getValue()) t.features.push_back(feature.getKey().str());
 #if defined(__aarch64__)
-  t.arch = loop::Arch::AArch64;
+  ISOMER_TRY(t, loop::parse_target("aarch64"));
+  t.features.clear();
   add_arm_features(t.features);
-  t.vector_bytes = 16;
-  t.vector_registers = 32;
 #elif defined(__x86_64__)
   t.arch = loop::Arch::X86_64;
+  for (const auto& feature : llvm::sys::getHostCPUFeatures())
+    if (feature.getValue()) t.features.push_back(feature.getKey().str());
 #else
   return Diagnostic("E-target", "code can be generated on x86-64 and aarch64 only; name a target with --target");
 #endif
+  t.name = "host";
+  if (const std::string cpu = llvm::sys::getHostCPUName().str(); t.cpu.empty() || cpu != "generic") t.cpu = cpu;
   std::sort(t.features.begin(), t.features.end());
   t.features.erase(std::unique(t.features.begin(), t.features.end()), t.features.end());
   if (t.arch == loop::Arch::X86_64) {
@@ -69,8 +81,7 @@ Expected<loop::Target> host_target() {
     t.vector_bytes = t.has("avx512f") ? 64 : t.has("avx2") ? 32 : 16;
     t.vector_registers = t.has("avx512f") ? 32 : 16;
   }
-  t.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, t.l1_bytes);
-  t.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, t.l2_bytes);
+  set_caches(t);
   return t;
 }
 

@@ -250,34 +250,42 @@ class OuterProduct {
   // The operands of one k are loaded between the products of the one before it; in-order dispatch of four instructions
   // then never waits for loads that stand together. The last k is done apart, so that nothing behind the end is read.
   void pipelined_loop() {
+    when_some(f_->getArg(4), [&] {
+      Values operands = load_a(f_->getArg(0));
+      const size_t a_count = operands.size();
+      for (int j = 0; j < s_.vectors; ++j) operands.push_back(load_b(f_->getArg(1), j));
+      Values carried = sums_;
+      carried.insert(carried.end(), operands.begin(), operands.end());
+      auto products = [&](llvm::Value* qa, llvm::Value* qb) {
+        sums_.assign(carried.begin(), carried.begin() + static_cast<long>(sums_.size()));
+        const Values a(carried.begin() + static_cast<long>(sums_.size()),
+                       carried.begin() + static_cast<long>(sums_.size() + a_count));
+        for (int j = 0; j < s_.vectors; ++j) {
+          llvm::Value*& b = carried[sums_.size() + a_count + static_cast<size_t>(j)];
+          for (int i = 0; i < s_.rows; ++i) multiply(i, j, a_of_row(a, i), b);
+          if (qb) b = load_b(step(qb, s_.b_depth), j);
+        }
+        if (qb) prefetch_b(qb);
+        if (qa)
+          std::copy_n(load_a(step(qa, s_.a_depth)).begin(), a_count, carried.begin() + static_cast<long>(sums_.size()));
+        std::copy(sums_.begin(), sums_.end(), carried.begin());
+      };
+      loop(f_->getArg(0), f_->getArg(1), b_.CreateSub(f_->getArg(4), b_.getInt64(1)), 1, carried, products);
+      products(nullptr, nullptr);
+    });
+  }
+
+  // `body`, which moves the sums on, where `count` is not 0.
+  template <class Body>
+  void when_some(llvm::Value* count, Body body) {
     llvm::LLVMContext& context = module_.getContext();
     auto* some = llvm::BasicBlock::Create(context, "some", f_);
     auto* join = llvm::BasicBlock::Create(context, "join", f_);
     llvm::BasicBlock* before = b_.GetInsertBlock();
     const Values old = sums_;
-    b_.CreateCondBr(b_.CreateICmpSGT(f_->getArg(4), b_.getInt64(0)), some, join);
+    b_.CreateCondBr(b_.CreateICmpSGT(count, b_.getInt64(0)), some, join);
     b_.SetInsertPoint(some);
-    Values operands = load_a(f_->getArg(0));
-    const size_t a_count = operands.size();
-    for (int j = 0; j < s_.vectors; ++j) operands.push_back(load_b(f_->getArg(1), j));
-    Values carried = sums_;
-    carried.insert(carried.end(), operands.begin(), operands.end());
-    auto products = [&](llvm::Value* qa, llvm::Value* qb) {
-      sums_.assign(carried.begin(), carried.begin() + static_cast<long>(sums_.size()));
-      const Values a(carried.begin() + static_cast<long>(sums_.size()),
-                     carried.begin() + static_cast<long>(sums_.size() + a_count));
-      for (int j = 0; j < s_.vectors; ++j) {
-        llvm::Value*& b = carried[sums_.size() + a_count + static_cast<size_t>(j)];
-        for (int i = 0; i < s_.rows; ++i) multiply(i, j, a_of_row(a, i), b);
-        if (qb) b = load_b(step(qb, s_.b_depth), j);
-      }
-      if (qb) prefetch_b(qb);
-      if (qa)
-        std::copy_n(load_a(step(qa, s_.a_depth)).begin(), a_count, carried.begin() + static_cast<long>(sums_.size()));
-      std::copy(sums_.begin(), sums_.end(), carried.begin());
-    };
-    loop(f_->getArg(0), f_->getArg(1), b_.CreateSub(f_->getArg(4), b_.getInt64(1)), 1, carried, products);
-    products(nullptr, nullptr);
+    body();
     llvm::BasicBlock* last = b_.GetInsertBlock();
     b_.CreateBr(join);
     b_.SetInsertPoint(join);
@@ -289,23 +297,67 @@ class OuterProduct {
     }
   }
 
+  // Rows as they lie: a vector of each row holds the next four k. Where there are products enough to hide it, whatever is
+  // read for the next k, or of the next four, is loaded behind the last product that needs the register. The last four are
+  // done apart, so that nothing behind the end is read.
   void grouped_loop() {
-    llvm::Value* groups = b_.CreateSDiv(f_->getArg(4), b_.getInt64(static_cast<uint64_t>(group_)));
-    llvm::Type* type = llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(group_));
-    const auto [pa, pb] =
-        loop(f_->getArg(0), f_->getArg(1), groups, group_, sums_, [&](llvm::Value* qa, llvm::Value* qb) {
-          Values a;
-          for (int i = 0; i < s_.rows; ++i) a.push_back(fetch(type, step(qa, i * s_.a_row), false));
-          for (int k = 0; k < group_; ++k) {
-            Values b;
-            for (int j = 0; j < s_.vectors; ++j) b.push_back(load_b(step(qb, k * s_.b_depth), j));
+    const auto depth = static_cast<uint64_t>(group_);
+    llvm::Value* groups = b_.CreateSDiv(f_->getArg(4), b_.getInt64(depth));
+    if (s_.rows * s_.vectors >= 16) {
+      pipelined_groups(groups);
+    } else {
+      plain_groups(groups);
+    }
+    llvm::Value* done = b_.CreateMul(groups, b_.getInt64(depth));
+    llvm::Value* pa = b_.CreateGEP(unit_, f_->getArg(0), done);
+    llvm::Value* pb =
+        b_.CreateGEP(unit_, f_->getArg(1), b_.CreateMul(done, b_.getInt64(static_cast<uint64_t>(s_.b_depth))));
+    plain_loop(pa, pb, b_.CreateSRem(f_->getArg(4), b_.getInt64(depth)));
+  }
+
+  llvm::Value* load_group(llvm::Value* pa, int row) {
+    return fetch(llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(group_)), step(pa, row * s_.a_row), false);
+  }
+
+  void plain_groups(llvm::Value* groups) {
+    loop(f_->getArg(0), f_->getArg(1), groups, group_, sums_, [&](llvm::Value* qa, llvm::Value* qb) {
+      Values a;
+      for (int i = 0; i < s_.rows; ++i) a.push_back(load_group(qa, i));
+      for (int k = 0; k < group_; ++k) {
+        Values b;
+        for (int j = 0; j < s_.vectors; ++j) b.push_back(load_b(step(qb, k * s_.b_depth), j));
+        for (int i = 0; i < s_.rows; ++i) {
+          llvm::Value* x = splat_lane(a[static_cast<size_t>(i)], k);
+          for (int j = 0; j < s_.vectors; ++j) multiply(i, j, x, b[static_cast<size_t>(j)]);
+        }
+      }
+    });
+  }
+
+  void pipelined_groups(llvm::Value* groups) {
+    const size_t count = sums_.size(), rows = static_cast<size_t>(s_.rows);
+    when_some(groups, [&] {
+      Values carried = sums_;
+      for (int i = 0; i < s_.rows; ++i) carried.push_back(load_group(f_->getArg(0), i));
+      for (int j = 0; j < s_.vectors; ++j) carried.push_back(load_b(f_->getArg(1), j));
+      auto products = [&](llvm::Value* qa, llvm::Value* qb, bool more) {
+        std::copy_n(carried.begin(), count, sums_.begin());
+        for (int k = 0; k < group_; ++k)
+          for (int j = 0; j < s_.vectors; ++j) {
+            llvm::Value*& b = carried[count + rows + static_cast<size_t>(j)];
             for (int i = 0; i < s_.rows; ++i) {
-              llvm::Value* x = splat_lane(a[static_cast<size_t>(i)], k);
-              for (int j = 0; j < s_.vectors; ++j) multiply(i, j, x, b[static_cast<size_t>(j)]);
+              llvm::Value*& a = carried[count + static_cast<size_t>(i)];
+              multiply(i, j, splat_lane(a, k), b);
+              if (more && k == group_ - 1 && j == s_.vectors - 1) a = load_group(step(qa, group_), i);
             }
+            if (more || k < group_ - 1) b = load_b(step(qb, (k + 1) * s_.b_depth), j);
           }
-        });
-    plain_loop(pa, pb, b_.CreateSRem(f_->getArg(4), b_.getInt64(static_cast<uint64_t>(group_))));
+        std::copy_n(sums_.begin(), count, carried.begin());
+      };
+      const auto [pa, pb] = loop(f_->getArg(0), f_->getArg(1), b_.CreateSub(groups, b_.getInt64(1)), group_, carried,
+                                 [&](llvm::Value* qa, llvm::Value* qb) { products(qa, qb, true); });
+      products(pa, pb, false);
+    });
   }
 
   llvm::Module& module_;

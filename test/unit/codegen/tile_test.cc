@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
+#include <sstream>
+
 #include "base/random.h"
 #include "loop/intrinsics.h"
 #include "test/run_kernel.h"
@@ -88,6 +92,48 @@ TEST(Tile, ProductsWithTailsOnNarrowerVectors) {
   if (host->arch != loop::Arch::X86_64 || !host->has("avx2") || !host->has("fma"))
     GTEST_SKIP() << "this CPU has no AVX2 and cannot run code for x86-64-v3";
   check_target(*loop::parse_target("x86-64-v3"));
+}
+
+// The text between a label and the branch back to it, for every loop without a loop inside.
+std::vector<std::string> inner_loops(const std::string& text) {
+  std::vector<std::string> out;
+  std::map<std::string, size_t> labels;
+  size_t last = 0;  // where the last loop ended
+  std::istringstream lines(text);
+  size_t at = 0;
+  for (std::string line; std::getline(lines, line); at += line.size() + 1) {
+    if (line.starts_with(".LBB")) labels[line.substr(0, line.find(':'))] = at;
+    const size_t target = line.find(".LBB", 1);
+    if (target == std::string::npos || !line.starts_with("\tb")) continue;
+    const auto label = labels.find(line.substr(target, line.find_first_of(" \t", target) - target));
+    if (label == labels.end() || label->second < last) continue;
+    last = at;
+    out.push_back(text.substr(label->second, at - label->second));
+  }
+  return out;
+}
+
+// Rows as they lie: sums, rows and columns of every tile of NEON stay in registers.
+TEST(Tile, NeonTilesDoNotSpill) {
+  const loop::Target target = *loop::parse_target("aarch64");
+  for (const loop::IntrinsicPtr& tile : loop::intrinsics_for(target, DType::F32)) {
+    const int64_t rows = *tile->meaning.stages[0].axes[0].extent.constant();
+    const int64_t columns = *tile->meaning.stages[0].axes[1].extent.constant();
+    const loop::Function f = product(tile, DType::F32, {rows, columns, 64, false});
+    Options options;
+    options.dump_dir = testing::TempDir();
+    ASSERT_TRUE(emit_objects({&f, 1}, target, options).ok());
+    std::ifstream file(options.dump_dir + "/product.s");
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    size_t products = 0;
+    for (const std::string& loop : inner_loops(text)) {
+      size_t n = 0;
+      for (size_t i = loop.find("fmla"); i != std::string::npos; i = loop.find("fmla", i + 1)) ++n;
+      products = std::max(products, n);
+      EXPECT_TRUE(n < 4 || loop.find("[sp") == std::string::npos) << tile->name << "\n" << loop;
+    }
+    EXPECT_EQ(products, static_cast<size_t>(rows * columns)) << tile->name;  // four steps of vectors of four
+  }
 }
 
 // Byte products: by the machine's instruction, and where it has none by what they mean.

@@ -1,0 +1,30 @@
+#include "cost/roofline.h"
+
+#include <gtest/gtest.h>
+
+#include "loop/intrinsics.h"
+
+namespace isomer::cost {
+namespace {
+
+// The core that aarch64 stands for: four units of four floats at 2.6 GHz, 64 KB and 1 MB of cache.
+TEST(Roofline, WhatTheTargetAarch64StandsFor) {
+  for (const char* name : {"aarch64", "aarch64-dotprod"}) {
+    const loop::Target t = *loop::parse_target(name);
+    EXPECT_EQ(t.l1_bytes, 64 << 10);
+    EXPECT_EQ(t.l2_bytes, 1 << 20);
+    EXPECT_EQ(t.vector_registers, 32);
+    const Machine m = nominal_machine(t);
+    EXPECT_NEAR(m.flops, 83.2e9, 4e9);
+    EXPECT_NEAR(m.l2_bandwidth, 67e9, 10e9);
+    EXPECT_NEAR(m.far_bandwidth, 29e9, 5e9);
+    EXPECT_EQ(loop::split_product_for(t), nullptr);
+  }
+}
+
+TEST(Roofline, TwoUnitsOfWideVectors) {
+  EXPECT_NEAR(nominal_machine(*loop::parse_target("x86-64-v4")).flops, 160e9, 1e9);
+}
+
+}  // namespace
+}  // namespace isomer::cost
