@@ -42,7 +42,9 @@ bool has_byte_products() {
 
 void expect_exact(const std::string& text, int64_t products = 1) {
   expect_compiles(text, 0, {}, false);
-  if (has_byte_products()) EXPECT_EQ(products_in(text), products) << text.substr(0, 200);
+  if (has_byte_products()) {
+    EXPECT_EQ(products_in(text), products) << text.substr(0, 200);
+  }
 }
 
 TEST(IntegerProducts, MatrixProductsOfEveryShape) {
@@ -124,7 +126,9 @@ TEST(IntegerProducts, DequantisedOperands) {
         bytes("i8", "32,16,3,3", 32 * 144), tail);
   };
   expect_compiles(text("return %y"), 1e-6);
-  if (has_byte_products()) EXPECT_EQ(products_in(text("return %y")), 1);
+  if (has_byte_products()) {
+    EXPECT_EQ(products_in(text("return %y")), 1);
+  }
 }
 
 }  // namespace
