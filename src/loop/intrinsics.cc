@@ -36,8 +36,8 @@ struct DotRecord {
 
 constexpr DotRecord kDotProducts[] = {
     {Arch::X86_64, "avx512vnni", 14, 32, DType::U8, DType::I8}, {Arch::X86_64, "avxvnni", 6, 16, DType::U8, DType::I8},
-    {Arch::AArch64, "dotprod", 8, 12, DType::I8, DType::I8},    {Arch::AArch64, "dotprod", 8, 12, DType::U8, DType::U8},
-    {Arch::AArch64, "i8mm", 8, 12, DType::U8, DType::I8},
+    {Arch::AArch64, "dotprod", 5, 16, DType::I8, DType::I8},    {Arch::AArch64, "dotprod", 5, 16, DType::U8, DType::U8},
+    {Arch::AArch64, "i8mm", 5, 16, DType::U8, DType::I8},
 };
 
 constexpr const char* kMatrixTiles = "amx-bf16";

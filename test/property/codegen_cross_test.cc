@@ -179,7 +179,8 @@ void add_bytes(std::vector<Case>& cases, const loop::Target& target) {
   Random random(6);
   for (const DType type : {DType::I8, DType::U8})
     for (const loop::IntrinsicPtr& tile : loop::dot_products_for(target, type, type)) {
-      const int64_t m = 7, n = 11, k = 5;
+      const auto& axes = tile->meaning.stages[0].axes;
+      const int64_t m = axes[0].extent.value(), n = axes[1].extent.value() - 1, k = 13;
       auto bytes = [&](std::vector<int64_t> dims) {
         Tensor t(type, std::move(dims));
         for (int64_t i = 0; i < t.size(); ++i) t.set_integer(i, random.between(-128, 255));

@@ -18,10 +18,7 @@ using Values = std::vector<llvm::Value*>;
 class OuterProduct {
  public:
   OuterProduct(llvm::Module& module, const loop::Target& target, const TileShape& shape)
-      : module_(module),
-        s_(shape),
-        b_(module.getContext()),
-        lane_splats_(target.arch == loop::Arch::AArch64 && shape.product == Product::MultiplyAdd) {
+      : module_(module), s_(shape), b_(module.getContext()), lane_splats_(target.arch == loop::Arch::AArch64) {
     scalar_ = s_.dtype == DType::F64 ? b_.getDoubleTy()
               : s_.dtype == DType::F32
                   ? b_.getFloatTy()
@@ -31,6 +28,7 @@ class OuterProduct {
     dot_ = s_.product != Product::MultiplyAdd;
     x86_ = target.arch == loop::Arch::X86_64;
     unit_ = dot_ ? b_.getInt8Ty() : scalar_;
+    next_ = dot_ ? 4 : 1;
   }
 
   llvm::Function* run(const loop::Target& target) {
@@ -139,25 +137,26 @@ class OuterProduct {
   Values load_a(llvm::Value* pa) {
     Values out;
     int i = 0;
-    if (lane_splats_ && s_.a_row == 1)
+    if (lane_splats_ && s_.a_row == next_)
       for (; i + group_ <= s_.rows; i += group_)
-        out.push_back(fetch(llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(group_)), step(pa, i), false));
+        out.push_back(
+            fetch(llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(group_)), step(pa, i * next_), false));
     for (; i < s_.rows; ++i) out.push_back(fetch(scalar_, step(pa, i * s_.a_row), false));
     return out;
   }
   llvm::Value* a_of_row(const Values& a, int i) {
-    if (!lane_splats_ || s_.a_row != 1) return splat(a[static_cast<size_t>(i)]);
+    if (!lane_splats_ || s_.a_row != next_) return splat(a[static_cast<size_t>(i)]);
     const int whole = s_.rows / group_ * group_;
     if (i < whole) return splat_lane(a[static_cast<size_t>(i / group_)], i % group_);
     return splat(a[static_cast<size_t>(whole / group_ + i - whole)]);
   }
   llvm::Value* load_b(llvm::Value* pb, int j) {
-    return fetch(vector_, step(pb, int64_t{j} * s_.lanes * (dot_ ? 4 : 1)), masked(j));
+    return fetch(vector_, step(pb, int64_t{j} * s_.lanes * next_), masked(j));
   }
 
   void depth_loop() {
     // Four neighbours along k in one load, where that is how A lies and lanes can be splatted for nothing.
-    if (lane_splats_ && s_.a_depth == 1 && s_.a_row != 1) {
+    if (lane_splats_ && s_.a_depth == next_ && s_.a_row != next_) {
       grouped_loop();
     } else if (lane_splats_ && s_.rows * s_.vectors >= 16) {
       pipelined_loop();
@@ -212,7 +211,7 @@ class OuterProduct {
   void prefetch_b(llvm::Value* qb) {
     if (lane_splats_ && s_.rows < 4) return;  // as fast as memory gives already
     const auto bytes = static_cast<int64_t>(dot_ ? 1 : size_of(s_.dtype));
-    const int64_t width = int64_t{s_.lanes} * s_.vectors * (dot_ ? 4 : 1), line = 64 / bytes;
+    const int64_t width = int64_t{s_.lanes} * s_.vectors * next_, line = 64 / bytes;
     const int64_t ahead = std::clamp<int64_t>(3072 / (width * bytes), 8, 48);
     const uint32_t locality = lane_splats_ ? 2 : 3;
     for (int64_t at = 0; at < width; at += line) {
@@ -309,7 +308,8 @@ class OuterProduct {
       plain_groups(groups);
     }
     llvm::Value* done = b_.CreateMul(groups, b_.getInt64(depth));
-    llvm::Value* pa = b_.CreateGEP(unit_, f_->getArg(0), done);
+    llvm::Value* pa =
+        b_.CreateGEP(unit_, f_->getArg(0), b_.CreateMul(done, b_.getInt64(static_cast<uint64_t>(s_.a_depth))));
     llvm::Value* pb =
         b_.CreateGEP(unit_, f_->getArg(1), b_.CreateMul(done, b_.getInt64(static_cast<uint64_t>(s_.b_depth))));
     plain_loop(pa, pb, b_.CreateSRem(f_->getArg(4), b_.getInt64(depth)));
@@ -348,7 +348,7 @@ class OuterProduct {
             for (int i = 0; i < s_.rows; ++i) {
               llvm::Value*& a = carried[count + static_cast<size_t>(i)];
               multiply(i, j, splat_lane(a, k), b);
-              if (more && k == group_ - 1 && j == s_.vectors - 1) a = load_group(step(qa, group_), i);
+              if (more && k == group_ - 1 && j == s_.vectors - 1) a = load_group(step(qa, group_ * next_), i);
             }
             if (more || k < group_ - 1) b = load_b(step(qb, (k + 1) * s_.b_depth), j);
           }
@@ -366,6 +366,7 @@ class OuterProduct {
   const bool lane_splats_;
   bool dot_ = false, x86_ = false;
   llvm::Type* unit_;  // of the steps of A and B
+  int64_t next_;      // units of what fills one lane: a number, or four bytes
   llvm::Type* scalar_;
   llvm::Type* vector_;
   int group_;

@@ -168,10 +168,10 @@ void check_bytes(const loop::Target& target, const loop::IntrinsicPtr& tile, int
 TEST(Tile, BytesOfAllKinds) {
   auto host = host_target();
   ASSERT_TRUE(host.ok());
-  for (const char* name : {"dot_14x32_u8_i8", "dot_8x12_i8_i8", "dot_8x12_u8_u8"}) {
+  for (const char* name : {"dot_14x32_u8_i8", "dot_5x16_i8_i8", "dot_5x16_u8_u8"}) {
     const auto tile = loop::find_intrinsic(name);
     ASSERT_TRUE(tile.has_value()) << name;
-    check_bytes(*host, *tile, 8, 12, 5);
+    check_bytes(*host, *tile, 5, 12, 13);
     check_bytes(*host, *tile, 3, 7, 1);
   }
   for (const loop::IntrinsicPtr& tile : loop::dot_products_for(*host, DType::U8, DType::I8)) {
