@@ -30,7 +30,7 @@ Epilogue epilogue_of(const Scene& scene, const Group& group, Accesses& accesses,
     accesses.pin(first.value, product, place);
     out.body = accesses.flat(names(last.body), scope);
   } else {
-    out.body = Expr::read(product, DType::F32, {place});
+    out.body = Expr::read(product, first.body.dtype(), {place});
   }
   std::tie(out.buffer, out.address) = accesses.write(last.value, at, scope);
   return out;

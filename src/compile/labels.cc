@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "compile/constant_stages.h"
 #include "compile/integer_products.h"
 #include "compile/lower.h"
 #include "te/substitute.h"
@@ -143,6 +144,7 @@ Grouped grouped(StageGraph graph, const LowerOptions& options) {
   out.graph = std::move(graph);
   if (options.fuse) {
     if (options.contract) integer_products(out.graph, options.target);
+    constant_stages(out.graph, options.weights);
     merge_products(out.graph);
     host_parts(out.graph);
     inline_stages(out.graph);

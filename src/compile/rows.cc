@@ -247,8 +247,18 @@ void RowsKernel::merge_axes() {
   for (Inner& s : stages_) all.push_back(&s);
   merge(rows_, all);
   for (Inner& s : stages_) merge(s.spatial, {&s});
-  for (Inner& s : stages_)
-    if (s.combiner && !te::is_arg(*s.combiner)) merge(s.reduce, {&s});
+  for (Inner& s : stages_) {
+    if (!s.combiner || te::is_arg(*s.combiner)) continue;
+    // Lanes run along the innermost reduced axis: the one that lies together.
+    if (s.spatial.empty() && s.where.empty())
+      std::stable_sort(s.reduce.begin(), s.reduce.end(), [&](const LoopAxis& a, const LoopAxis& b) {
+        const auto stride = [&](const LoopAxis& x) {
+          return std::abs(stride_of_main_read(s.body, x.var, kernel_.function).value_or(0));
+        };
+        return stride(a) > stride(b);
+      });
+    merge(s.reduce, {&s});
+  }
   // One stage alone: the last row and the inside may be one axis.
   if (stages_.size() == 1 && stages_[0].spatial.size() == 1 && !rows_.empty()) {
     std::vector<LoopAxis> axes = {rows_.back(), stages_[0].spatial[0]};

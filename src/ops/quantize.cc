@@ -11,8 +11,10 @@ using te::Expr;
 // A detour through f64, since a cast to a value's own type would be no cast.
 Expr stored(const Expr& x) { return x.dtype() == DType::F64 ? x : cast(x.dtype(), cast(DType::F64, x)); }
 
+// In F32 the sum is exact up to 2^24, and beyond that it saturates whatever the zero point is.
 Expr to_quantised(DType to, const Expr& ratio, const Expr& zero) {
-  return cast(to, cast(DType::F64, round(ratio)) + cast(DType::F64, zero));
+  const DType sum = ratio.dtype() == DType::F64 ? DType::F64 : DType::F32;
+  return cast(to, cast(sum, round(ratio)) + cast(sum, zero));
 }
 
 Expr PerAxis::at(const Expr& index) const {

@@ -1,6 +1,7 @@
 // Constants are evaluated by the reference interpreter, and shape arithmetic by what the builder follows of it, so that
 // one walk through the graph also folds what depends on sizes that become known on the way.
 #include <algorithm>
+#include <map>
 
 #include "interp/interp.h"
 #include "passes/dead_code.h"
@@ -20,11 +21,13 @@ class Folder {
     for (const ir::Node& n : graph.nodes())
       for (const ir::Value& v : n.inputs) count(v);
     for (const ir::Output& o : graph.outputs()) count(o.value);
+    for (const ir::Node& n : graph.nodes()) keep_bytes(n);
   }
 
   Expected<void> visit(Rebuild& r, uint32_t id) {
     const ir::Node& n = graph_.node(id);
     if (n.op == &ir::const_op() || !context_.admits()) return r.copy(id);
+    if (const auto kept = kept_.find(id); kept != kept_.end() && kept->second == uses_[id][0]) return r.copy(id);
     if (auto values = evaluated(r, id)) {
       put(r, id, *std::move(values));
       return {};
@@ -36,6 +39,19 @@ class Folder {
   }
 
  private:
+  // Weights that are dequantised for a product with dequantised numbers: what compiles it multiplies the bytes.
+  void keep_bytes(const ir::Node& n) {
+    if (n.op->name != "conv" && n.op->name != "matmul" && n.op->name != "gemm") return;
+    const auto dequantised = [&](ir::Value v) {
+      if (v.is_none() || graph_.node(v.node).op->name != "dequantize_linear") return false;
+      const ir::Value bytes = graph_.node(v.node).inputs[0];
+      const DType t = graph_.node(bytes.node).types[bytes.index].dtype;
+      return t == DType::U8 || t == DType::I8;
+    };
+    if (dequantised(n.inputs[0]) && dequantised(n.inputs[1]))
+      for (const ir::Value& v : {n.inputs[0], n.inputs[1]}) ++kept_[v.node];
+  }
+
   void count(ir::Value v) {
     if (v.is_none()) return;
     std::vector<uint32_t>& all = uses_[v.node];
@@ -145,6 +161,7 @@ class Folder {
   const ir::Graph& graph_;
   PassContext& context_;
   std::vector<std::vector<uint32_t>> uses_;
+  std::map<uint32_t, uint32_t> kept_;  // node -> products that want its bytes
   int64_t grown_ = 0;
 };
 

@@ -79,6 +79,10 @@ int Emitter::lanes_for(const StmtNode& loop) {
   std::function<void(const Expr&)> data = [&](const Expr& e) {
     if (!seen.insert(e.identity()).second) return;
     if (e.dtype() == DType::I64 && !reads(e)) return;
+    // Rounding to float, by way of double: no double is left of it.
+    const bool rounds = e->kind == Kind::Cast && e.dtype() == DType::F32 && e->args[0]->kind == Kind::Cast &&
+                        e->args[0].dtype() == DType::F64 && e->args[0]->args[0].dtype() == DType::F32;
+    if (rounds) return data(e->args[0]->args[0]);
     bytes = std::max(bytes, numbers_.computed_bytes(e.dtype()));
     if (e->kind != Kind::Read)
       for (const Expr& a : e->args) data(a);

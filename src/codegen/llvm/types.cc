@@ -87,6 +87,25 @@ llvm::Value* Numbers::round(llvm::IRBuilderBase& b, DType type, llvm::Value* v) 
   return load_form(b, type, store_form(b, type, v));
 }
 
+namespace {
+
+// What fptosi.sat and fptoui.sat give for vectors of small integers, which LLVM would take apart into lanes: what is not a
+// number becomes 0.
+llvm::Value* saturated(llvm::IRBuilderBase& b, DType to, llvm::Value* x) {
+  const bool negative = is_signed_int(to);
+  const auto bits = static_cast<int>(8 * size_of(to)) - (negative ? 1 : 0);
+  const double most = static_cast<double>((int64_t{1} << bits) - 1), least = negative ? -most - 1 : 0;
+  llvm::Value* low = llvm::ConstantFP::get(x->getType(), least);
+  llvm::Value* high = llvm::ConstantFP::get(x->getType(), most);
+  llvm::Value* number = b.CreateSelect(b.CreateFCmpOGT(x, low), x, low);
+  number = b.CreateSelect(b.CreateFCmpOLT(number, high), number, high);
+  if (negative) number = b.CreateSelect(b.CreateFCmpUNO(x, x), llvm::Constant::getNullValue(x->getType()), number);
+  return b.CreateTrunc(b.CreateFPToSI(number, like(x, b.getInt32Ty())),
+                       like(x, b.getIntNTy(static_cast<unsigned>(8 * size_of(to)))));
+}
+
+}  // namespace
+
 llvm::Value* Numbers::cast(llvm::IRBuilderBase& b, DType from, DType to, llvm::Value* x) const {
   if (from == to) return x;
   llvm::Type* type = like(x, computed(to));
@@ -98,6 +117,7 @@ llvm::Value* Numbers::cast(llvm::IRBuilderBase& b, DType from, DType to, llvm::V
   }
   if (is_float(from)) {
     if (to == DType::Bool) return b.CreateFCmpUNE(x, llvm::Constant::getNullValue(x->getType()));
+    if (x->getType()->isVectorTy() && size_of(to) <= 2) return saturated(b, to, x);
     const auto id = is_signed_int(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
     return b.CreateIntrinsic(id, {type, x->getType()}, {x});
   }

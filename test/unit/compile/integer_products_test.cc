@@ -131,5 +131,51 @@ TEST(IntegerProducts, DequantisedOperands) {
   }
 }
 
+// Sums that nothing follows are stored as they are; two products that meet in a sum cannot both have it behind them.
+TEST(IntegerProducts, ResidualSums) {
+  const std::string w = bytes("i8", "32,16,1,1", 512), v = bytes("i8", "32,16,1,1", 512, 4);
+  expect_exact(
+      fmt::format("graph @g(%x: u8[1,16,9,9], %y: u8[1,16,9,9]) {{ return add(conv_integer(%x, {}, const u8[] 3), "
+                  "conv_integer(%y, {}, const u8[] 7)) }}",
+                  w, v),
+      2);
+}
+
+// Numbers that become bytes: saturated, halves to even, and 0 for what is no number.
+TEST(IntegerProducts, QuantisedElements) {
+  for (const char* type : {"u8", "i8", "u16", "i16"}) {
+    const std::string zero = fmt::format("const {}[] 3", type);
+    expect_compiles(
+        fmt::format("graph @g(%x: f32[1000]) {{ return quantize_linear(%x, const f32[] 0.0078125, {}) }}", zero), 0, {},
+        false);
+    expect_compiles(
+        fmt::format("graph @g(%x: f32[40]) {{ %m = mul(%x, const f32[] 1e30) return quantize_linear(mul(%m, %m), "
+                    "const f32[] 0.5, {0}), cast(sub(mul(%m, %m), mul(%m, %m))){{to={1}}} }}",
+                    zero, type),
+        0, {}, false);
+  }
+}
+
+// Weights that are dequantised for floats are constants of the plan.
+TEST(IntegerProducts, WeightsOfFloats) {
+  const std::string text = fmt::format(
+      "graph @g(%x: f32[20,64]) {{ return matmul(%x, dequantize_linear({}, const f32[48] splat(0.01)){{axis=1}}) }}",
+      bytes("i8", "64,48", 64 * 48));
+  expect_compiles(text);
+  expect_compiles(
+      fmt::format("graph @g(%x: f32[5,64]) {{ return ms_matmul_nbits(%x, {}, const f32[96] splat(0.02)){{K=64, "
+                  "N=48, block_size=32}} }}",
+                  bytes("u8", "48,2,16", 48 * 32)));
+}
+
+// The range of all elements, wherever they lie.
+TEST(IntegerProducts, RangesOfImages) {
+  expect_compiles(
+      fmt::format("graph @g(%x: f32[1,16,9,9], %w: f32[32,16,1,1]) {{ %y, %s, %z = dynamic_quantize_linear(relu("
+                  "conv(%x, %w))) return conv_integer(%y, {}, %z), %s }}",
+                  bytes("i8", "16,32,3,3", 16 * 288)),
+      1e-2);
+}
+
 }  // namespace
 }  // namespace isomer

@@ -43,6 +43,14 @@ TEST(FoldConstants, WhatCannotBeEvaluatedStays) {
   expect_untouched("fold_constants", "(%x: i64[2]) { return \"y\"=add(%x, div(const i64[] 1, const i64[] 0)) }");
 }
 
+TEST(FoldConstants, BytesOfQuantisedProductsStay) {
+  const std::string weights = "dequantize_linear(const i8[2,2] [1,2,3,4], const f32[] 0.5)";
+  expect_untouched("fold_constants",
+                   "(%x: u8[2,2]) { return \"y\"=matmul(dequantize_linear(%x, const f32[] 0.1), " + weights + ") }");
+  expect_pass("fold_constants", "(%x: f32[2,2]) { return \"y\"=matmul(%x, " + weights + ") }",
+              "(%x: f32[2,2]) { return \"y\"=matmul(%x, const f32[2,2] [0.5,1,1.5,2]) }");
+}
+
 TEST(FoldConstants, NamesSurvive) {
   const ir::Graph g = graph_of("(%x: f32[2]) { %two = add(const f32[] 1, const f32[] 1) return \"y\"=mul(%x, %two) }");
   const passes::Result r = run_passes("fold_constants", g);
