@@ -195,51 +195,61 @@ void unflatten_into(te::Substitution& names, const std::vector<LoopAxis>& axes, 
 
 namespace {
 
-// Rebuilds a statement; `buffer` gives the new number of each buffer.
-Stmt rebuild(const Stmt& s, te::Substitution& names, const std::vector<int>* buffer) {
-  const auto all = [&](const std::vector<Expr>& list) {
+// Rebuilds a statement; `buffer` gives the new number of each buffer, `places` what is where in one of that number.
+Stmt rebuild(const Stmt& s, te::Substitution& names, const std::vector<int>* buffer, const Places& places) {
+  const auto number = [&](int b) { return buffer ? (*buffer)[static_cast<size_t>(b)] : b; };
+  const auto all = [&](const std::vector<Expr>& list, int b) {
     std::vector<Expr> out;
-    for (const Expr& e : list) out.push_back(names(e));
+    for (const Expr& e : list) out.push_back(places.index ? places.index(number(b), names(e)) : names(e));
     return out;
   };
-  const auto number = [&](int b) { return buffer ? (*buffer)[static_cast<size_t>(b)] : b; };
+  const auto inner = [&](size_t i) { return rebuild(s->body[i], names, buffer, places); };
+  const auto operand = [&](loop::TileOperand o) {
+    o.indices = all(o.indices, o.buffer);
+    o.buffer = number(o.buffer);
+    if (places.stride)
+      for (int64_t& by : o.strides) by = places.stride(o.buffer, by);
+    return o;
+  };
   switch (s->kind) {
-    case StmtKind::For:
-      return Stmt::loop(s->var, s->var_name, names(s->extent), s->loop, rebuild(s->body[0], names, buffer));
-    case StmtKind::If:
-      return Stmt::branch(names(s->condition), rebuild(s->body[0], names, buffer),
-                          s->body.size() > 1 ? rebuild(s->body[1], names, buffer) : Stmt());
+    case StmtKind::For: return Stmt::loop(s->var, s->var_name, names(s->extent), s->loop, inner(0));
+    case StmtKind::If: return Stmt::branch(names(s->condition), inner(0), s->body.size() > 1 ? inner(1) : Stmt());
     case StmtKind::Seq: {
       std::vector<Stmt> body;
-      for (const Stmt& b : s->body) body.push_back(rebuild(b, names, buffer));
+      for (size_t i = 0; i < s->body.size(); ++i) body.push_back(inner(i));
       return Stmt::seq(std::move(body));
     }
-    case StmtKind::Store: return Stmt::store(number(s->buffer), all(s->indices), names(s->value), s->combiner);
+    case StmtKind::Store:
+      return Stmt::store(number(s->buffer), all(s->indices, s->buffer), names(s->value), s->combiner);
     case StmtKind::Tile: {
-      std::vector<loop::TileOperand> operands = s->operands;
-      for (loop::TileOperand& o : operands) {
-        o.indices = all(o.indices);
-        o.buffer = number(o.buffer);
-      }
-      std::optional<loop::TileOperand> ahead = s->ahead;
-      if (ahead) ahead = loop::TileOperand{number(ahead->buffer), all(ahead->indices), ahead->strides};
-      return Stmt::tile(s->intrinsic, std::move(operands), all(s->extents), std::move(ahead));
+      std::vector<loop::TileOperand> operands;
+      std::vector<Expr> extents;
+      for (const loop::TileOperand& o : s->operands) operands.push_back(operand(o));
+      for (const Expr& e : s->extents) extents.push_back(names(e));
+      std::optional<loop::TileOperand> ahead;
+      if (s->ahead) ahead = operand(*s->ahead);
+      return Stmt::tile(s->intrinsic, std::move(operands), std::move(extents), std::move(ahead));
     }
-    case StmtKind::Prefetch: return Stmt::prefetch(number(s->buffer), all(s->indices));
+    case StmtKind::Prefetch: return Stmt::prefetch(number(s->buffer), all(s->indices, s->buffer));
   }
   return s;
 }
 
 }  // namespace
 
-Stmt substitute(const Stmt& s, te::Substitution& names) { return rebuild(s, names, nullptr); }
+Stmt substitute(const Stmt& s, te::Substitution& names) { return rebuild(s, names, nullptr, {}); }
 
-Stmt on_buffers(const Stmt& s, const std::vector<int>& number) {
+Stmt on_buffers(const Stmt& s, const std::vector<int>& number) { return moved(s, number, {}); }
+
+Stmt moved(const Stmt& s, const std::vector<int>& number, const Places& places) {
   te::Substitution names;
   names.reads([&](const te::Node& read, std::vector<Expr> at) {
-    return Expr::read(number[static_cast<size_t>(read.tensor)], read.dtype, std::move(at));
+    const int b = number[static_cast<size_t>(read.tensor)];
+    if (places.index)
+      for (Expr& e : at) e = places.index(b, e);
+    return Expr::read(b, read.dtype, std::move(at));
   });
-  return rebuild(s, names, &number);
+  return rebuild(s, names, &number, places);
 }
 
 void renumber_buffers(loop::Function& f, const std::vector<int>& number) { f.body = on_buffers(f.body, number); }

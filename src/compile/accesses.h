@@ -1,6 +1,7 @@
 // Reads and writes of values as positions in flat buffers of a kernel, and the loop axes that run along them.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -71,6 +72,13 @@ void unflatten_into(te::Substitution& names, const std::vector<LoopAxis>& axes, 
 loop::Stmt substitute(const loop::Stmt& s, te::Substitution& names);
 // The statement on other buffers: `number` gives the new number of each.
 loop::Stmt on_buffers(const loop::Stmt& s, const std::vector<int>& number);
+
+// The same, and places in them: what the index, or the step of a tile's operand, is in a buffer of the new number.
+struct Places {
+  std::function<te::Expr(int buffer, const te::Expr& index)> index;
+  std::function<int64_t(int buffer, int64_t stride)> stride;
+};
+loop::Stmt moved(const loop::Stmt& s, const std::vector<int>& number, const Places& places);
 
 // Statements that name buffers by these new numbers; the list of buffers is the caller's.
 void renumber_buffers(loop::Function& function, const std::vector<int>& number);

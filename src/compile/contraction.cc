@@ -63,18 +63,29 @@ void ContractionKernel::analyse() {
   sizes();
 }
 
-bool ContractionKernel::pays() {
+ProductSize ContractionKernel::size() {
   analyse();
-  const ProductSize size{batch_.total(), m_.total(), n_.total(), std::max<int64_t>(1, k_.total())};
-  if (size.rows < kSplitSide / 2 || size.columns < kSplitSide || size.flops() < kSplitFlops) return false;
+  return {batch_.total(), m_.total(), n_.total(), std::max<int64_t>(1, k_.total())};
+}
+
+bool ContractionKernel::pays() { return gain(false) > 0; }
+
+double ContractionKernel::gain(bool near) {
+  const ProductSize size = this->size();
+  if (size.rows < kSplitSide / 2 || size.columns < kSplitSide || size.flops() < kSplitFlops) return -size.flops();
   const int64_t gathered = size.batch * size.rows * size.depth;
   const ProductSize whole{size.batch, whole_tiles(rows()), ceil_div(size.columns, kSplitSide) * kSplitSide, depth()};
   const int64_t pixels = image_ ? image_->shape.n * image_->height * image_->width * image_->shape.c : 0;
-  double other = vector_product_cost(size, in_place(false) ? 0 : gathered);
+  const Linear right = side(c_.b).at;
+  const bool constant = scene_.value(c_.b->tensor).constant.has_value();
+  const int64_t packed = constant ? 0 : size.batch * size.columns * size.depth;
+  const int64_t vector_packed = right_in_place(right) ? 0 : packed;
+  double other = vector_product_cost(size, in_place(false) ? vector_packed : vector_packed + gathered);
   if (const auto shape = convolution_shape(scene_, group_); shape && filterable(*shape))
     other = std::min(other,
                      filtered_cost(*shape) + (takes_prologue() ? pass_cost(scene_.value(c_.a->tensor).elements()) : 0));
-  return split_product_cost(whole, image_ ? pixels : gathered) < other;
+  const double left = near ? near_split_cost(gathered) : split_cost(image_ ? pixels : gathered);
+  return other - split_product_cost(whole) - left - pass_cost(packed);
 }
 
 bool ContractionKernel::fills_tiles() {
@@ -163,7 +174,8 @@ void ContractionKernel::sizes() {
   const auto in_cache = [&](int64_t bytes) { return std::clamp<int64_t>(bytes / (row_bytes * tile_rows_), 1, tiles); };
   // Every block of rows reads all columns: where those do not stay in the second cache, blocks are as large as it lets
   // them be and tasks are cut along the columns.
-  const int64_t most = split_ && !image_ && n % nr_ == 0 ? 4 * l2 : l2 * 5 / 8;  // the depth may go in chunks
+  const bool chunks = split_ && !image_ && n % nr_ == 0 && scene_.value(c_.b->tensor).constant;
+  const int64_t most = chunks ? 4 * l2 : l2 * 5 / 8;
   int64_t tiles_per_block = column_bytes > l2 / 3
                                 ? ceil_div(tiles, ceil_div(tiles, in_cache(most)))
                                 : std::min(ceil_div(tiles * batch_.total(), wanted), in_cache(l2 / 3));
@@ -174,12 +186,22 @@ void ContractionKernel::sizes() {
   // Tasks that share rows need them gathered by a step before, through memory: not for a few tasks more.
   if (!image_ && !in_place() && 2 * blocks_ * batch_.total() >= wanted) splits_ = 1;
   chunk_ = depth();
-  if (split_ && !image_ && n % nr_ == 0 && 4 * depth() * block_rows_ > l2 / 2) {
+  if (chunks && 4 * depth() * block_rows_ > l2 / 2) {
     chunk_ = ceil_div(depth(), ceil_div(4 * depth() * block_rows_, l2 / 4) * kSplitDepth) * kSplitDepth;
     splits_ = std::min(splits_, kChunkedTasks);
   }
   panels_per_task_ = ceil_div(panels_, splits_);
   splits_ = ceil_div(panels_, panels_per_task_);
+}
+
+void ContractionKernel::take_blocks(int64_t rows) {
+  analyse();
+  block_rows_ = rows;
+  blocks_ = ceil_div(this->rows(), rows);
+  splits_ = 1;
+  panels_per_task_ = panels_;
+  chunk_ = depth();
+  near_ = true;
 }
 
 Address ContractionKernel::side(const Expr& read) {
@@ -250,7 +272,7 @@ void ContractionKernel::epilogue() {
 // a good part of the time: it is asked for before the products start.
 Stmt ContractionKernel::fetch_results(te::Substitution& at, int64_t columns, const Expr& height) {
   const int64_t bytes = 4 * batch_.total() * m_.total() * n_.total();
-  if (bytes <= scene_.target.l2_bytes / 4 || k_.total() > kShortDepth) return {};
+  if (near_ || bytes <= scene_.target.l2_bytes / 4 || k_.total() > kShortDepth) return {};
   std::vector<std::pair<int, Expr>> places = {{out_buffer_, out_address_}};
   const std::function<void(const Expr&)> visit = [&](const Expr& e) {
     if (e->kind == te::Kind::Read && e->tensor != result_ && e->args.size() == 1)
@@ -332,7 +354,7 @@ Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t
   }
   // The tiles of this panel share the work of fetching the next one.
   std::optional<loop::TileOperand> ahead;
-  if (packed_right_ && m_.total() >= kFetchRows) {
+  if (packed_right_ && !near_ && m_.total() >= kFetchRows) {
     const int64_t by = ceil_div(nr_ * parts() * together(), tile.extent);
     const Expr next = right_at + Expr(panel_elements) + tile.expr() * Expr(steps / together() * by);
     ahead = loop::TileOperand{right_.buffer, {te::simplify(next)}, {0, 0, by}};
@@ -433,7 +455,6 @@ std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group
   const Contraction& c = *group.contraction;
   const loop::IntrinsicPtr tile = loop::split_product_for(scene.target);
   if (!tile || c.bytes()) return std::nullopt;
-  if (!scene.value(c.b->tensor).constant) return std::nullopt;
   if (scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
   ContractionKernel kernel(scene, group, tile, name);
   return kernel.pays() ? std::optional(kernel.make()) : std::nullopt;

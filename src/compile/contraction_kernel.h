@@ -12,6 +12,7 @@
 #include "compile/accesses.h"
 #include "compile/convolution_shape.h"
 #include "compile/kernel.h"
+#include "compile/product_cost.h"
 #include "loop/intrinsics.h"
 
 namespace isomer::compile {
@@ -56,10 +57,17 @@ class ContractionKernel {
     nr_ = tile_->meaning.stages[0].axes[1].extent.value();
   }
 
+  ProductSize size();
   // Whether floats in two parts are the fastest way.
   bool pays();
   // Whether tile registers of bytes would not stay mostly empty.
   bool fills_tiles();
+  // What they save, in the units of product_cost.h. `near`: the left side was computed just before.
+  double gain(bool near);
+  // Tasks of so many rows, whole tiles, with all columns each.
+  void take_blocks(int64_t rows);
+  int64_t tile_rows() const { return tile_rows_; }
+  bool has_image() const { return image_.has_value(); }
   std::vector<Kernel> make();
 
  private:
@@ -86,6 +94,10 @@ class ContractionKernel {
   void right();
   std::vector<int64_t> packed_depth(const Linear& at) const;
   void pack_right(const Linear& at, int value);
+  bool right_in_place(const Linear& at) const;
+  void pack_split(const Linear& at, int value);
+  loop::Stmt pack_pair(const Linear& at, const LoopAxis& task, const te::Expr& pair, bool half, Kernel& pack,
+                       const std::function<loop::Stmt(const te::Expr&, const te::Expr&)>& store);
   bool rows_collide(int64_t bytes) const;
   bool in_place(bool split) const;
   bool in_place() const { return in_place(split_); }
@@ -101,6 +113,8 @@ class ContractionKernel {
   std::vector<LoopAxis> image_axes() const;
   te::Expr begins_window(const te::Expr& row) const;
   loop::Stmt store_row(const te::Expr& place, const te::Expr& value) const;
+  static loop::Stmt store_parts(int high_buffer, const te::Expr& high, int low_buffer, const te::Expr& low,
+                                const te::Expr& value);
   std::vector<loop::TileOperand> operands(const te::Expr& left_at, const te::Expr& right_at, int64_t right_depth,
                                           int64_t steps, const te::Expr& result) const;
   te::Expr height_of(const te::Expr& start, const te::Expr& rows) const;  // of the tile that starts there
@@ -163,6 +177,7 @@ class ContractionKernel {
   int64_t row_step_ = 0;
   int gathered_ = -1, gathered_low_ = -1, result_ = -1;  // scratch buffers, or staged ones
   bool packed_right_ = true;
+  bool near_ = false;  // what tasks read and write is in the second cache: nothing is fetched ahead
 
   Axes out_batch_, out_m_, out_n_;  // as the epilogue sees them, joined where they run together
   int out_buffer_ = -1;

@@ -223,10 +223,14 @@ Expr ContractionKernel::outside(Kernel& kernel) const {
 
 // One element of the rows: as it is, or as the nearest BF16 and what that leaves.
 Stmt ContractionKernel::store_row(const Expr& place, const Expr& value) const {
-  const Stmt whole = Stmt::store(gathered_, {place}, value);
-  if (!split_) return whole;
-  const Expr rest = value - te::cast(DType::F32, Expr::read(gathered_, DType::BF16, {place}));
-  return Stmt::seq({whole, Stmt::store(gathered_low_, {place}, rest)});
+  if (!split_) return Stmt::store(gathered_, {place}, value);
+  return store_parts(gathered_, place, gathered_low_, place, value);
+}
+
+Stmt ContractionKernel::store_parts(int high_buffer, const Expr& high, int low_buffer, const Expr& low,
+                                    const Expr& value) {
+  const Expr rest = value - te::cast(DType::F32, Expr::read(high_buffer, DType::BF16, {high}));
+  return Stmt::seq({Stmt::store(high_buffer, {high}, value), Stmt::store(low_buffer, {low}, rest)});
 }
 
 }  // namespace isomer::compile

@@ -65,6 +65,13 @@ struct Scene {
 // Any group, as loops over its rows with the stages inside; vectors along what lies together in memory.
 Kernel rows_kernel(const Scene& scene, const Group& group, std::string name);
 
+// The same with tasks that others prescribe: `rows` rows for each of `batch`, `block` of them a task, the last one of a batch
+// perhaps fewer. Nothing where the group has other rows.
+struct RowBlocks {
+  int64_t batch = 1, rows = 1, block = 1;
+};
+std::optional<Kernel> rows_kernel_in_blocks(const Scene& scene, const Group& group, const RowBlocks& blocks);
+
 // What a contraction's left side is made of, as a kernel of its own.
 Kernel prologue_kernel(const Scene& scene, const Group& group);
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "compile/arena.h"
+#include "compile/chained_products.h"
 #include "compile/finish.h"
 #include "compile/group.h"
 #include "compile/in_place.h"
@@ -39,6 +40,7 @@ class Lowering {
   void name_functions();
   void place_values();
   int root(int value) const;
+  void add_groups(const Scene& scene, const Grouped& model);
   void add_group(const Scene& scene, const Group& group, Algorithm algorithm);
   bool add_with_totals(const Scene& scene, const Group& group, Algorithm algorithm);
   std::string function_for(loop::Function f, const std::string& signature);
@@ -267,6 +269,34 @@ void Lowering::add_group(const Scene& scene, const Group& group, Algorithm algor
   }
 }
 
+void Lowering::add_groups(const Scene& scene, const Grouped& model) {
+  std::map<size_t, std::vector<Kernel>> chained;  // by the last of its groups
+  std::set<size_t> inside;
+  if (options_.fuse && options_.contract)
+    for (const Chain& c : chains_of(g_, model.groups)) {
+      const auto chosen = [&](size_t g) { return model.algorithms[g] != Algorithm::Standard; };
+      if (chosen(c.first) || chosen(c.rows) || chosen(c.second) || inside.count(c.first) || inside.count(c.rows))
+        continue;
+      auto kernels =
+          chained_kernels(scene, model.groups[c.first], model.groups[c.rows], model.groups[c.second], options_);
+      if (!kernels) continue;
+      inside.insert({c.first, c.rows});
+      chained[c.second] = *std::move(kernels);
+    }
+  for (size_t i = 0; i < model.groups.size(); ++i) {
+    if (inside.count(i)) continue;
+    const auto it = chained.find(i);
+    if (it == chained.end()) {
+      add_group(scene, model.groups[i], model.algorithms[i]);
+      continue;
+    }
+    for (Kernel& kernel : it->second) {
+      const std::string signature = loop::signature(kernel.function);
+      add_step(std::move(kernel), signature);
+    }
+  }
+}
+
 Expected<Lowered> Lowering::run(const ir::Graph& source) {
   give_outputs_their_own_stages(g_);
   Grouped model = grouped(std::move(g_), options_);
@@ -279,7 +309,7 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
   out_.plan.model = source.name();
   out_.plan.target = options_.target;
   const Scene scene = make_scene(g_, layouts_, readers_, options_);
-  for (size_t i = 0; i < model.groups.size(); ++i) add_group(scene, model.groups[i], model.algorithms[i]);
+  add_groups(scene, model);
   for (const int v : g_.inputs) ports_.insert(v);
   for (const int v : g_.outputs) ports_.insert(root(v));
   // Kernels of a cache are timed on the same buffers again and again, which must not change.

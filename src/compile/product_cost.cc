@@ -7,6 +7,7 @@ namespace {
 
 constexpr double kGathered = 31;        // an element copied to its row
 constexpr double kSplit = 22;           // an element read, taken apart and stored
+constexpr double kNearSplit = 10;       // the same in the first cache
 constexpr double kTileRate = 0.72;      // of one operation
 constexpr double kPatch = 1600;         // a patch of one channel to its points, or back
 constexpr double kTaps = 700;           // the taps of one channel and output to their points
@@ -54,9 +55,9 @@ double vector_product_cost(const ProductSize& size, int64_t gathered) {
   return size.flops() + kGathered * static_cast<double>(gathered);
 }
 
-double split_product_cost(const ProductSize& size, int64_t split) {
-  return kTileRate * size.flops() + kSplit * static_cast<double>(split);
-}
+double split_product_cost(const ProductSize& size) { return kTileRate * size.flops(); }
+double split_cost(int64_t elements) { return kSplit * static_cast<double>(elements); }
+double near_split_cost(int64_t elements) { return kNearSplit * static_cast<double>(elements); }
 
 double pass_cost(int64_t elements) { return kGathered * static_cast<double>(elements); }
 

@@ -24,9 +24,12 @@ loop::IntrinsicPtr vector_tile(const loop::Target& target, int64_t rows, int64_t
 // By vector registers; `gathered` elements of the left side are brought together first.
 double vector_product_cost(const ProductSize& size, int64_t gathered);
 
-// By tile registers, floats in two parts; `split` elements of the left side are taken apart first. Sizes with all that fills
-// up tiles. A core whose other half uses tile registers too has 2/7 of their rate, for seconds on end: they must pay even then, nearly.
-double split_product_cost(const ProductSize& size, int64_t split);
+// By tile registers, floats in two parts. Sizes with all that fills up tiles. A core whose other half uses tile registers too
+// has 2/7 of their rate, for seconds on end: they must pay even then, nearly.
+double split_product_cost(const ProductSize& size);
+// To take so many elements of the left side apart: from memory, or just computed.
+double split_cost(int64_t elements);
+double near_split_cost(int64_t elements);
 
 // To bring so many elements to where they are wanted, through a step of its own.
 double pass_cost(int64_t elements);

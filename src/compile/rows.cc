@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "compile/accesses.h"
 #include "compile/finish.h"
@@ -71,17 +72,22 @@ class RowsKernel {
   }
 
   Kernel make() {
-    rows_of_stages_ = group_.rows;
-    collect();
-    if (vectors_along_last_row()) {
-      const int last = row_order().back();
-      for (auto& rows : rows_of_stages_) rows.erase(rows.begin() + last);
-      collect();
-    }
-    merge_axes();
-    std::vector<Stmt> parts;
-    for (Inner& s : stages_) parts.push_back(stage_loops(s));
-    finish(parts);
+    const std::vector<Stmt> parts = all_loops();
+    describe();
+    if (rows_.empty())
+      kernel_.function.body = Stmt::seq(parts);
+    else
+      in_tasks(parts);
+    arguments_first(kernel_.function);
+    return std::move(kernel_);
+  }
+
+  std::optional<Kernel> make(const RowBlocks& blocks) {
+    const std::vector<Stmt> parts = all_loops();
+    describe();
+    if (row_count() != blocks.batch * blocks.rows || cut_) return std::nullopt;
+    in_blocks(parts, blocks);
+    arguments_first(kernel_.function);
     return std::move(kernel_);
   }
 
@@ -124,7 +130,12 @@ class RowsKernel {
   Stmt vector(const Expr& start, int64_t count, const Lanes& body);
   int64_t lanes_of(const Inner& s) const;
   int local(DType t, int64_t elements);
-  void finish(const std::vector<Stmt>& parts);
+  std::vector<Stmt> all_loops();
+  int64_t row_count() const;
+  void describe();
+  Stmt rows_beside(const std::vector<Stmt>& parts, int64_t beside, const Expr& first);
+  void in_tasks(const std::vector<Stmt>& parts);
+  void in_blocks(const std::vector<Stmt>& parts, const RowBlocks& blocks);
   int64_t rows_at_once(int64_t count) const;
   std::vector<int> own_buffers(size_t first, bool copied);
   double work(const Inner& s) const;
@@ -522,51 +533,88 @@ std::vector<int> RowsKernel::own_buffers(size_t first, bool copied) {
   return number;
 }
 
-// The loops over rows, cut into tasks of enough work.
-void RowsKernel::finish(const std::vector<Stmt>& parts) {
-  double inside = 0, bytes = 0;
-  for (const Inner& s : stages_) inside += work(s);
+std::vector<Stmt> RowsKernel::all_loops() {
+  rows_of_stages_ = group_.rows;
+  collect();
+  if (vectors_along_last_row()) {
+    const int last = row_order().back();
+    for (auto& rows : rows_of_stages_) rows.erase(rows.begin() + last);
+    collect();
+  }
+  merge_axes();
+  std::vector<Stmt> parts;
+  for (Inner& s : stages_) parts.push_back(stage_loops(s));
+  return parts;
+}
+
+int64_t RowsKernel::row_count() const {
   int64_t count = 1;
   for (const LoopAxis& a : rows_) count *= a.extent;
-  for (const Argument& a : kernel_.arguments) bytes += static_cast<double>(scene_.value(a.value).bytes());
-  kernel_.flops = inside * static_cast<double>(count);
-  kernel_.bytes = bytes;
-  loop::Function& f = kernel_.function;
-  add_origin(f, scene_, group_);
-  if (rows_.empty()) {
-    f.body = Stmt::seq(parts);
-    arguments_first(f);
-    return;
-  }
-  const int64_t beside = rows_at_once(count);
-  const auto wanted = static_cast<int64_t>(kernel_.flops / kTaskWork);
-  const int64_t tasks = std::clamp<int64_t>(wanted, 1, std::min(kMostTasks, count));
-  const int64_t chunk = ceil_div(ceil_div(count, tasks), beside) * beside, made = ceil_div(count, chunk);
-  const LoopAxis task{fresh(), "task", made}, each{fresh(), "row", chunk / beside};
+  return count;
+}
+
+void RowsKernel::describe() {
+  double inside = 0;
+  for (const Inner& s : stages_) inside += work(s);
+  for (const Argument& a : kernel_.arguments) kernel_.bytes += static_cast<double>(scene_.value(a.value).bytes());
+  kernel_.flops = inside * static_cast<double>(row_count());
+  add_origin(kernel_.function, scene_, group_);
+}
+
+// `beside` rows from `first` on, stage after stage.
+Stmt RowsKernel::rows_beside(const std::vector<Stmt>& parts, int64_t beside, const Expr& first) {
   std::vector<std::vector<int>> own;
-  const auto held = f.buffers.size();
+  const auto held = kernel_.function.buffers.size();
   for (int64_t i = 0; i < beside; ++i) own.push_back(own_buffers(held, i > 0));
-  const bool single = chunk == beside && count % chunk == 0;
   std::vector<Stmt> all;
   for (const Stmt& part : parts)
     for (int64_t i = 0; i < beside; ++i) {
       te::Substitution names;
-      const Expr row = single ? Expr(i) : each.expr() * Expr(beside) + Expr(i);
-      unflatten_into(names, rows_, te::simplify(task.expr() * Expr(chunk) + row));
+      unflatten_into(names, rows_, te::simplify(first + Expr(i)));
       all.push_back(substitute(on_buffers(part, own[static_cast<size_t>(i)]), names));
     }
-  Stmt rows = Stmt::seq(std::move(all));
+  return Stmt::seq(std::move(all));
+}
+
+// The loops over rows, cut into tasks of enough work.
+void RowsKernel::in_tasks(const std::vector<Stmt>& parts) {
+  const int64_t count = row_count(), beside = rows_at_once(count);
+  const auto wanted = static_cast<int64_t>(kernel_.flops / kTaskWork);
+  const int64_t tasks = std::clamp<int64_t>(wanted, 1, std::min(kMostTasks, count));
+  const int64_t chunk = ceil_div(ceil_div(count, tasks), beside) * beside, made = ceil_div(count, chunk);
+  const LoopAxis task{fresh(), "task", made}, each{fresh(), "row", chunk / beside};
+  const bool single = chunk == beside && count % chunk == 0;
+  const Expr first = task.expr() * Expr(chunk);
+  Stmt rows = rows_beside(parts, beside, single ? first : first + each.expr() * Expr(beside));
   if (!single) {
     Expr length(chunk);
-    if (count % chunk != 0) length = te::min(length, Expr(count) - task.expr() * Expr(chunk));
+    if (count % chunk != 0) length = te::min(length, Expr(count) - first);
     if (beside > 1) length = te::floor_div(length, Expr(beside));
     rows = Stmt::loop(each.var, each.name, te::simplify(length), LoopKind::Serial, rows);
   }
-  f.body = Stmt::loop(task.var, task.name, Expr(made), made > 1 ? LoopKind::Parallel : LoopKind::Serial, rows);
-  arguments_first(f);
+  kernel_.function.body =
+      Stmt::loop(task.var, task.name, Expr(made), made > 1 ? LoopKind::Parallel : LoopKind::Serial, rows);
+}
+
+void RowsKernel::in_blocks(const std::vector<Stmt>& parts, const RowBlocks& b) {
+  const int64_t blocks = ceil_div(b.rows, b.block), beside = rows_at_once(std::gcd(b.rows, b.block));
+  const LoopAxis task{fresh(), "task", b.batch * blocks}, each{fresh(), "row", b.block / beside};
+  const Expr first = te::floor_mod(task.expr(), Expr(blocks)) * Expr(b.block);
+  const Expr row = te::floor_div(task.expr(), Expr(blocks)) * Expr(b.rows) + first + each.expr() * Expr(beside);
+  Expr length(b.block);
+  if (b.rows % b.block != 0) length = te::min(length, Expr(b.rows) - first);
+  if (beside > 1) length = te::floor_div(length, Expr(beside));
+  const Stmt rows = Stmt::loop(each.var, each.name, te::simplify(length, std::vector<te::Axis>{task.axis()}),
+                               LoopKind::Serial, rows_beside(parts, beside, row));
+  kernel_.function.body =
+      Stmt::loop(task.var, task.name, Expr(task.extent), task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial, rows);
 }
 
 }  // namespace
+
+std::optional<Kernel> rows_kernel_in_blocks(const Scene& scene, const Group& group, const RowBlocks& blocks) {
+  return RowsKernel(scene, group, "kernel").make(blocks);
+}
 
 Kernel prologue_kernel(const Scene& scene, const Group& group) {
   return rows_kernel(scene, alone(*scene.graph, group.prologue), "kernel");

@@ -1,0 +1,83 @@
+// Two products with rows in between as one kernel: attention in the forms in which models write it, and what only looks like it.
+#include "compile/chained_products.h"
+
+#include <fmt/format.h>
+
+#include "test/unit/compile/compiled.h"
+
+namespace isomer {
+namespace {
+
+constexpr double kTolerance = 2e-5;
+
+struct Shape {
+  int64_t batch, heads, rows, columns, depth, width;
+};
+
+// `between` is what the scores %s become: %p.
+std::string attention(const Shape& s, const std::string& between) {
+  return fmt::format(
+      "graph @g(%q: f32[{0},{2},{1},{4}], %k: f32[{0},{3},{1},{4}], %v: f32[{0},{3},{1},{5}], %m: f32[{0},1,1,{3}]) "
+      "{{\n"
+      "  %s = matmul(transpose(%q){{perm=[0,2,1,3]}}, transpose(%k){{perm=[0,2,3,1]}})\n{6}\n"
+      "  return transpose(matmul(%p, transpose(%v){{perm=[0,2,1,3]}})){{perm=[0,2,1,3]}} }}",
+      s.batch, s.heads, s.rows, s.columns, s.depth, s.width, between);
+}
+
+constexpr const char* kSoftmax = "  %p = softmax(add(mul(%s, const f32[] [0.125]), %m)){axis=-1}";
+
+void expect_in_all_ways(const std::string& text) {
+  expect_compiles(text, kTolerance);
+  compile::ExecutableOptions strict;
+  strict.lower.split = false;
+  expect_compiles(text, kTolerance, strict);
+}
+
+TEST(ChainedProducts, AnySizes) {
+  for (const Shape& s : {Shape{1, 4, 128, 128, 64, 64}, Shape{2, 3, 70, 70, 40, 24}, Shape{1, 2, 197, 197, 64, 64},
+                         Shape{1, 3, 33, 100, 32, 48}, Shape{2, 1, 40, 65, 16, 33}, Shape{1, 1, 300, 40, 64, 64},
+                         Shape{1, 2, 5, 64, 64, 64}, Shape{1, 8, 1, 50, 32, 32}})
+    expect_in_all_ways(attention(s, kSoftmax));
+}
+
+TEST(ChainedProducts, OtherRows) {
+  const Shape s{2, 2, 48, 80, 32, 32};
+  expect_in_all_ways(attention(s, "  %p = softmax(%s){axis=-1}"));
+  expect_in_all_ways(attention(s, "  %p = log_softmax(tanh(%s)){axis=-1}"));
+  expect_in_all_ways(attention(s, "  %p = div(%s, add(reduce_sum(abs(%s), const i64[1] [3]), const f32[] [1]))"));
+  expect_in_all_ways(attention(s, "  %p = softmax(add(%s, %m)){axis=2}"));  // along the other axis: columns are no rows
+}
+
+TEST(ChainedProducts, WhatOthersReadIsStored) {
+  const std::string text = attention({1, 2, 40, 64, 32, 32}, kSoftmax);
+  std::string both = text;
+  both.replace(both.find("  return "), 9, "  return %p, ");
+  expect_in_all_ways(both);
+  std::string scores = text;
+  scores.replace(scores.find("  return "), 9, "  return %s, ");
+  expect_in_all_ways(scores);
+}
+
+TEST(ChainedProducts, ScoresAreNeverStored) {
+  const ir::Graph g = graph_of(attention({1, 4, 512, 512, 64, 64}, kSoftmax));
+  for (const bool split : {true, false}) {
+    compile::LowerOptions options;
+    options.target = *loop::parse_target("x86-64-v4-amx");
+    options.split = split;
+    const auto lowered = compile::lower(g, ops::table(), options);
+    ASSERT_TRUE(lowered.ok());
+    bool halves = false;
+    for (const loop::Function& f : lowered->functions)
+      for (const loop::Buffer& b : f.buffers) {
+        EXPECT_TRUE(b.scope != loop::Scope::Argument || b.elements() < 4 * 512 * 512);
+        halves = halves || b.dtype == DType::BF16;
+      }
+    EXPECT_EQ(halves, split);
+    const auto& origin = lowered->plan.steps.back().origin;
+    EXPECT_NE(std::find(origin.begin(), origin.end(), "p"), origin.end());
+    EXPECT_NE(std::find(origin.begin(), origin.end(), "s"), origin.end());
+  }
+}
+
+}  // namespace
+}  // namespace isomer
