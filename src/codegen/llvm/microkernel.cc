@@ -129,7 +129,7 @@ class OuterProduct {
       return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_usdot, {vector_, bytes}, {sum, x, y});
     const auto id =
         s_.product == Product::DotI8I8 ? llvm::Intrinsic::aarch64_neon_sdot : llvm::Intrinsic::aarch64_neon_udot;
-    return b_.CreateIntrinsic(id, {vector_, bytes}, {sum, x, y});
+    return b_.CreateIntrinsic(id, {vector_, bytes}, {sum, y, x});  // the second may be a lane
   }
 
   // A column of A as few values as possible: whole vectors where rows are neighbours and lanes can be splatted for
