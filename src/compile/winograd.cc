@@ -30,6 +30,8 @@ int64_t odd_lines(int64_t elements) {
   return (lines % 2 == 0 ? lines + 1 : lines) * 16;
 }
 
+constexpr int64_t kHalves = 2;  // registers of columns that are transformed back together
+
 void add_term(Expr& sum, double factor, Expr t) {
   if (factor != 1 && factor != -1) t = t * Expr::real(DType::F32, std::abs(factor));
   sum = sum.empty() ? (factor < 0 ? -t : t) : factor < 0 ? sum - t : sum + t;
@@ -367,29 +369,41 @@ Stmt Winograd::from_points(const Expr& panel, int64_t columns, const Expr& first
   const auto oy = static_cast<size_t>(fy_.outputs()), ox = static_cast<size_t>(fx_.outputs());
   const LoopAxis tile = fresh("tile", block_), lane = fresh("c", nr_),
                  place = fresh("place", fy_.outputs() * fx_.outputs());
-  const int half = scratch("half", static_cast<int64_t>(oy * px) * nr_, loop::Scope::Local);
+  // A few registers of columns at a time: the halves of more would not stay in registers.
+  const int64_t width = columns % lanes_ == 0 && columns > kHalves * lanes_ ? lanes_ : columns;
+  const int half = scratch("half", static_cast<int64_t>(oy * px) * width, loop::Scope::Local);
+  const LoopAxis some = fresh("part", columns / width);
   const auto vector = [&](const std::function<Stmt(const Expr&)>& body) {
-    const LoopAxis v = fresh("v", columns);
+    const LoopAxis v = fresh("v", width);
     return loop(v, body(v.expr()), LoopKind::Vector);
   };
-  std::vector<Stmt> parts;
+  const Expr begin = some.expr() * Expr(width);
+  std::vector<Stmt> steps;
   for (size_t j = 0; j < px; ++j)
     for (size_t i = 0; i < oy; ++i)
-      parts.push_back(vector([&](const Expr& v) {
+      steps.push_back(vector([&](const Expr& v) {
         const Expr value = combine_back(fy_.output[i], [&](size_t y) {
           const Expr point(static_cast<int64_t>(y * px + j) * product_step_);
-          return Expr::read(product_, DType::F32, {tile.expr() * Expr(nr_) + v + point});
+          return Expr::read(product_, DType::F32, {te::simplify(tile.expr() * Expr(nr_) + begin + v + point)});
         });
-        return Stmt::store(half, {Expr(static_cast<int64_t>(i * px + j) * nr_) + v}, value);
+        return Stmt::store(half, {Expr(static_cast<int64_t>(i * px + j) * width) + v}, value);
       }));
   for (size_t i = 0; i < oy; ++i)
     for (size_t j = 0; j < ox; ++j)
-      parts.push_back(vector([&](const Expr& v) {
+      steps.push_back(vector([&](const Expr& v) {
         const Expr value = combine_back(fx_.output[j], [&](size_t x) {
-          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * px + x) * nr_) + v});
+          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * px + x) * width) + v});
         });
-        return Stmt::store(result_, {Expr(static_cast<int64_t>(i * ox + j) * nr_) + v}, value);
+        return Stmt::store(result_, {te::simplify(begin + Expr(static_cast<int64_t>(i * ox + j) * nr_) + v)}, value);
       }));
+  std::vector<Stmt> parts;
+  if (some.extent > 1) {
+    parts.push_back(loop(some, Stmt::seq(std::move(steps))));
+  } else {
+    te::Substitution first_part;
+    first_part.var(some.var, Expr(0));
+    parts.push_back(substitute(Stmt::seq(std::move(steps)), first_part));
+  }
   const Expr at = te::simplify(place.expr() * Expr(nr_) + lane.expr());
   const Epilogue e = epilogue_of(scene_, group_, *accesses_, result_, at, {place.axis(), lane.axis()}, next_var_);
   const Expr number = first + tile.expr();
