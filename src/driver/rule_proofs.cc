@@ -87,10 +87,22 @@ Expected<void> write_proofs(const std::vector<rewrite::Rule>& rules, const std::
   return {};
 }
 
+RuleProof refused(const Diagnostic& d) {
+  RuleProof p;
+  p.file = d.where.file;
+  p.line = d.where.line;
+  p.answer = "refused";
+  p.text = fmt::format("error[{}]: {}", d.code, d.message);
+  return p;
+}
+
 }  // namespace
 
 Expected<std::vector<RuleProof>> prove_rules(const std::string& path, const ProofOptions& o) {
-  ISOMER_TRY(rewrite::RuleLibrary library, load_rule_library(path, rewrite::Trust::AsWritten));
+  // Explaining or writing needs all of a file to be right; otherwise one wrong rule says nothing of the others.
+  const bool whole = o.explain || o.write || !o.names.empty();
+  ISOMER_TRY(rewrite::RuleLibrary library,
+             load_rule_library(path, whole ? rewrite::Trust::AsWritten : rewrite::Trust::Judged));
   for (const std::string& name : o.names)
     if (!library.find(name))
       return Diagnostic("E-rule-name",
@@ -110,6 +122,7 @@ Expected<std::vector<RuleProof>> prove_rules(const std::string& path, const Proo
       });
   if (o.write) ISOMER_CHECK_OK(write_proofs(library.rules, verdicts));
   std::vector<RuleProof> out;
+  for (const Diagnostic& d : library.refused) out.push_back(refused(d));
   for (size_t i = 0; i < verdicts.size(); ++i) {
     const verify::RuleVerdict& v = verdicts[i];
     RuleProof p;

@@ -13,7 +13,7 @@ namespace isomer::driver {
 struct RuleProof {
   std::string rule, file;
   uint32_t line = 0;
-  std::string answer;  // proved, refuted, unknown, unsupported
+  std::string answer;  // proved, refuted, unknown, unsupported, refused (no rule at all)
   std::string kind;    // of a proof: all-sizes, bounded, field
   std::string text;    // the whole verdict as a sentence
   std::string where;   // which case of the rule decided, when it has several

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "rewrite/parser.h"
 
@@ -160,6 +162,32 @@ Expected<void> order_equations(Rule& rule) {
   return {};
 }
 
+// A literal stands for the single float nearest to it. One that is the single float of another literal, or of a plain number,
+// would make a rule true at single floats and false at double ones.
+Expected<void> check_numbers(const Rule& rule) {
+  std::map<float, double> written;
+  const auto check = [&](double v, const Location& where) -> Expected<void> {
+    const auto single = static_cast<float>(v);
+    const double nearest = static_cast<double>(single), scaled = nearest * 4096;
+    const bool plain = std::abs(v) < 1e6 && scaled == std::floor(scaled);
+    const double other = plain ? nearest : written.try_emplace(single, v).first->second;
+    if (other == v || std::isnan(v)) return {};
+    return problem("E-rule-type",
+                   fmt::format("rule {} cannot tell {} from {}: numbers are single floats; write both as one, or take "
+                               "an input",
+                               isomer::quoted(rule.name), v, other),
+                   where);
+  };
+  for (const Side* side : {&rule.lhs, &rule.rhs})
+    for (const Call& c : side->calls) {
+      for (const Operand& o : c.inputs)
+        if (o.kind == Operand::Kind::Number) ISOMER_CHECK_OK(check(o.number, c.where));
+      for (const auto& [name, term] : c.attrs)
+        if (const auto* n = std::get_if<TypedNumber>(&term)) ISOMER_CHECK_OK(check(n->value, c.where));
+    }
+  return {};
+}
+
 Expected<void> check_case_count(const Rule& rule) {
   constexpr size_t kMaxCases = 1024;
   size_t cases = 1;
@@ -187,6 +215,7 @@ Expected<void> check_rule(Rule& rule) {
   ISOMER_CHECK_OK(check_connected(rule));
   ISOMER_CHECK_OK(check_used(rule));
   ISOMER_CHECK_OK(check_lists(rule));
+  ISOMER_CHECK_OK(check_numbers(rule));
   ISOMER_CHECK_OK(check_case_count(rule));
   return order_equations(rule);
 }

@@ -42,8 +42,9 @@ Expected<RuleLibrary> load_rules(const std::filesystem::path& path, const ir::Op
   for (const auto& file : files) {
     ISOMER_TRY(const auto mapped, MappedFile::open(file.string()));
     const std::span<const std::byte> bytes = mapped->bytes();
-    ISOMER_TRY(std::vector<Rule> rules, parse_rules({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, table,
-                                                    file.string(), file.stem().string()));
+    ISOMER_TRY(std::vector<Rule> rules,
+               parse_rules({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, table, file.string(),
+                           file.stem().string(), trust == Trust::Judged ? &library.refused : nullptr));
     for (Rule& r : rules) {
       if (const auto [it, fresh] = seen.emplace(r.name, r.where); !fresh) {
         Diagnostic d("E-duplicate-name", fmt::format("two rules are named {}, the other one in {} at line {}",

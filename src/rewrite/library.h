@@ -12,15 +12,20 @@
 
 namespace isomer::rewrite {
 
-enum class Trust : uint8_t { Proved, AsWritten };
+enum class Trust : uint8_t {
+  Proved,     // every rule has a proof that fits it
+  AsWritten,  // proof lines do not matter
+  Judged,     // nor do they, and wrong rules are set aside
+};
 
 struct RuleLibrary {
   std::vector<Rule> rules;
+  std::vector<Diagnostic> refused;  // Trust::Judged: why, by rule
   const Rule* find(std::string_view name) const;
 };
 
-// A file or a folder. Refuses the first wrong rule, a name that two rules have, and under Trust::Proved a rule whose
-// proof is missing, stale or edited.
+// A file or a folder. Refuses the first wrong rule (unless Trust::Judged), a name that two rules have, and under
+// Trust::Proved a rule whose proof is missing, stale or edited.
 Expected<RuleLibrary> load_rules(const std::filesystem::path& path, const ir::OpTable& table, Trust trust);
 
 }  // namespace isomer::rewrite

@@ -183,12 +183,16 @@ Expected<Rule> RuleParser::rule() {
   return std::move(rule_);
 }
 
+void RuleParser::skip_to_next() {
+  while (!at_end() && !lex_.at_word("rule")) lex_.next();
+}
+
 Expected<std::vector<Rule>> parse_rules(std::string_view text, const ir::OpTable& table, const std::string& file,
-                                        const std::string& family) {
+                                        const std::string& family, std::vector<Diagnostic>* refused) {
   RuleParser parser(text, table, file);
   std::vector<Rule> rules;
   std::map<std::string, Location> seen;
-  while (!parser.at_end()) {
+  const auto read = [&]() -> Expected<Rule> {
     ISOMER_TRY(Rule r, parser.rule());
     if (const auto [it, fresh] = seen.emplace(r.name, r.where); !fresh) {
       Diagnostic d("E-duplicate-name", fmt::format("two rules are named {}, the other one at line {}",
@@ -198,7 +202,17 @@ Expected<std::vector<Rule>> parse_rules(std::string_view text, const ir::OpTable
     }
     r.family = family;
     ISOMER_CHECK_OK(check_types(r, table));
-    rules.push_back(std::move(r));
+    return r;
+  };
+  while (!parser.at_end()) {
+    Expected<Rule> r = read();
+    if (r.ok()) {
+      rules.push_back(std::move(*r));
+      continue;
+    }
+    if (!refused) return r.error();
+    refused->push_back(r.error());
+    parser.skip_to_next();
   }
   return rules;
 }

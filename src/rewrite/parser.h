@@ -19,6 +19,8 @@ class RuleParser {
 
   bool at_end() const { return lex_.peek().kind == Token::Kind::End; }
   Expected<Rule> rule();
+  // Past what is left of a wrong rule.
+  void skip_to_next();
 
  private:
   static constexpr int kMaxDepth = 64;

@@ -176,9 +176,10 @@ std::string_view sign(Relation r);  // "==", "!=", "<", "<="
 std::string to_string(const Condition& c, const Rule& rule);
 std::string to_string(const Proof& p);  // the line, without indentation
 
-// The rules of a text, each with its place. Proof lines are read, not judged. `family` is given to each rule.
+// The rules of a text, each with its place. Proof lines are read, not judged. `family` is given to each rule. With
+// `refused` a wrong rule is set aside there and reading goes on at the next one; otherwise the first ends it.
 Expected<std::vector<Rule>> parse_rules(std::string_view text, const ir::OpTable& table, const std::string& file = "",
-                                        const std::string& family = "");
+                                        const std::string& family = "", std::vector<Diagnostic>* refused = nullptr);
 // The text of a rule; without proofs it is what the rule's hash covers.
 std::string print(const Rule& rule, bool proofs = true);
 

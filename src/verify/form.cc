@@ -157,6 +157,11 @@ Form scale(Form a, const Coef& c) {
   return a;
 }
 
+Form guarded(Form f, const Guards& guards) {
+  for (Term& t : f) t.guards.insert(t.guards.end(), guards.begin(), guards.end());
+  return f;
+}
+
 Factor wrap(int head, Form value) {
   Factor f{Factor::Kind::Apply, head, {}, {}};
   f.args.push_back(std::move(value));

@@ -79,11 +79,14 @@ class Heads {
   // Tensors whose elements are never below 0.
   void set_not_negative(int head) { not_negative_.insert(head); }
   bool not_negative(int head) const { return not_negative_.contains(head); }
+  // Tensors of truth values, read as 0 and 1.
+  void set_truth(int head) { truth_.insert(head), not_negative_.insert(head); }
+  bool truth(int head) const { return truth_.contains(head); }
 
  private:
   std::vector<std::string> names_;
   std::map<std::string, int> by_name_;
-  std::set<int> not_negative_;
+  std::set<int> not_negative_, truth_;
   bool wrapping_ = false;
 };
 
@@ -94,7 +97,8 @@ int compare(const Form& a, const Form& b);
 Form number(const Coef& c);
 Form add(Form a, const Form& b);
 Form scale(Form a, const Coef& c);
-Factor wrap(int head, Form value);  // Apply of one operand
+Form guarded(Form f, const Guards& guards);  // the form where the guards hold, else 0
+Factor wrap(int head, Form value);           // Apply of one operand
 
 void substitute(Atoms& atoms, Form& f, const Substitution& s);
 void substitute(Atoms& atoms, Term& t, const Substitution& s);

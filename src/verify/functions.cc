@@ -1,4 +1,4 @@
-// What is known of a few functions: exp, reciprocal, selection, maximum. Kept tiny, each an equality of real numbers.
+// What is known of a few functions: exp, log, reciprocal, selection, maximum. Kept tiny, each an equality of real numbers.
 #include <algorithm>
 
 #include "verify/simplifier.h"
@@ -97,17 +97,81 @@ std::optional<Form> Simplifier::expand_recip(const Factor& f) {
   return std::nullopt;
 }
 
-// select(a < b, c, d): of numbers it is decided, and of equal branches it does not matter.
-std::optional<Form> Simplifier::expand_select(const Factor& f) {
-  if (compare(f.args[2], f.args[3]) == 0) return f.args[2];
-  const Form difference = add(f.args[1], scale(f.args[0], -1));
-  if (!is_number(difference)) return std::nullopt;
-  const Coef c = number_of(difference);
-  const Coef one(1);
-  if (c.is_zero()) return f.args[f.head == heads_.of(kSelectLt) ? 3 : 2];
-  if (c.to_string(atoms_).find('*') != std::string::npos) return std::nullopt;
-  if (f.head == heads_.of(kSelectEq)) return f.args[3];
-  return f.args[c.negative() ? 3 : 2];
+// log(exp(a) b) = a + log(b) and log(1 / a) = -log(a): what is a number on one side is so on the other.
+std::optional<Form> Simplifier::expand_log(const Factor& f) {
+  const Form& n = f.args[0];
+  if (n.size() != 1 || !plain(n[0])) return std::nullopt;
+  for (size_t i = 0; i < n[0].factors.size(); ++i) {
+    const Factor& g = n[0].factors[i];
+    if (g.kind != Factor::Kind::Apply) continue;
+    Term rest = n[0];
+    rest.factors.erase(rest.factors.begin() + static_cast<ptrdiff_t>(i));
+    const bool alone = rest.factors.empty() && rest.coef.is_one();
+    const Factor* inverted = g.head == heads_.of(kRecip) ? only_factor(g.args[0]) : nullptr;
+    const bool of_exp = inverted && inverted->kind == Factor::Kind::Apply && inverted->head == heads_.of(kExp);
+    Form out;
+    if (g.head == heads_.of(kExp))
+      out = g.args[0];
+    else if (of_exp)
+      out = scale(inverted->args[0], -1);
+    else if (g.head == heads_.of(kRecip) && alone)
+      return scale({single(wrap(f.head, g.args[0]))}, -1);
+    else
+      continue;
+    return alone ? out : add(std::move(out), {single(wrap(f.head, {rest}))});
+  }
+  return std::nullopt;
+}
+
+// What the order of a case settles.
+std::optional<Form> Simplifier::by_order(const Factor& f) const {
+  const std::string& name = heads_.name(f.head);
+  if (order_.empty() || heads_.wrapping() || (name != "abs" && name != kLess && name != kZero)) return std::nullopt;
+  const Form &value = f.args[0], negated = scale(value, -1);
+  if (name == "abs" && order_.not_negative(value)) return value;
+  if (name == "abs") return order_.not_negative(negated) ? std::optional(negated) : std::nullopt;
+  const bool above = order_.positive(value), below = !above && order_.positive(negated);
+  if (above || below) return number(name == kLess && below ? 1 : 0);
+  const bool not_below = order_.not_negative(value);
+  if (name == kLess) return not_below ? std::optional(number(0)) : std::nullopt;
+  return not_below && order_.not_negative(negated) ? std::optional(number(1)) : std::nullopt;
+}
+
+// Candidates that another one is never below.
+bool Simplifier::drop_smaller(Form& candidates) const {
+  if (order_.empty() || heads_.wrapping()) return false;
+  for (size_t i = 0; i < candidates.size(); ++i)
+    for (size_t k = 0; k < candidates.size(); ++k) {
+      if (i == k || !plain(candidates[i]) || !plain(candidates[k])) continue;
+      const Form ahead = add(candidates[k].factors[0].args[0], scale(candidates[i].factors[0].args[0], -1));
+      if (!order_.not_negative(ahead)) continue;
+      candidates.erase(candidates.begin() + static_cast<ptrdiff_t>(i));
+      return true;
+    }
+  return false;
+}
+
+// Of numbers a comparison is decided; otherwise what is compared with 0 has no common factor, and one sign for equality.
+std::optional<Form> Simplifier::expand_comparison(const Factor& f) {
+  const Form& n = f.args[0];
+  const bool less = heads_.name(f.head) == kLess;
+  if (is_number(n)) {
+    const auto c = number_of(n).rational();
+    if (!c) return std::nullopt;
+    return number((less ? c->num < 0 : c->num == 0) ? 1 : 0);
+  }
+  const auto first = n[0].coef.rational();
+  if (!first || first->num == 0) return std::nullopt;
+  const bool keeps_sign = less && first->num < 0;
+  const int64_t num = first->num < 0 ? -first->num : first->num;
+  const Rational by{first->num < 0 && !keeps_sign ? -first->den : first->den, num};
+  if (by == Rational{1, 1}) return std::nullopt;
+  return Form{single(wrap(f.head, scale(n, Coef(by))))};
+}
+
+bool Simplifier::is_truth(const Factor& f) const {
+  if (f.kind == Factor::Kind::Read) return heads_.truth(f.head);
+  return f.kind == Factor::Kind::Apply && (heads_.name(f.head) == kLess || heads_.name(f.head) == kZero);
 }
 
 std::optional<Form> Simplifier::expand_max(const Factor& f) {
@@ -134,6 +198,7 @@ std::optional<Form> Simplifier::expand_max(const Factor& f) {
       kept.push_back(candidate);
     }
   }
+  while (drop_smaller(kept)) changed = true;
   if (kept.empty()) return Form{single({Factor::Kind::Read, lowest, {}, {}})};
   if (kept.size() == 1 && plain(kept[0]) && kept[0].factors[0].head == wrapped) return kept[0].factors[0].args[0];
   Term outside = common_factor(kept);
@@ -200,9 +265,11 @@ std::optional<Form> Simplifier::expand(const Factor& f) {
   if (f.kind != Factor::Kind::Apply) return std::nullopt;
   const std::string& name = heads_.name(f.head);
   if (name == kWrap) return f.args[0];
+  if (auto settled = by_order(f)) return settled;
   if (name == kExp) return expand_exp(f);
+  if (name == kLog) return expand_log(f);
   if (name == kRecip) return expand_recip(f);
-  if (name == kSelectLt || name == kSelectLe || name == kSelectEq) return expand_select(f);
+  if (name == kLess || name == kZero) return expand_comparison(f);
   if (f.args.size() == 1 && f.args[0].empty()) {
     static constexpr std::string_view kKeepZero[] = {"sqrt",  "abs",   "sin", "tan",   "asin", "atan",  "sinh", "tanh",
                                                      "asinh", "atanh", "erf", "floor", "ceil", "round", "trunc"};

@@ -14,11 +14,6 @@ using te::Kind;
 
 namespace {
 
-Form guarded(Form f, const Guards& guards) {
-  for (Term& t : f) t.guards.insert(t.guards.end(), guards.begin(), guards.end());
-  return f;
-}
-
 Term candidate(int wrapped, Form value) {
   Term t;
   t.factors.push_back(wrap(wrapped, std::move(value)));
@@ -91,6 +86,7 @@ Form Meaning::value_at(ir::Value v, const std::vector<Poly>& index, const Guards
   if (n.op == &ir::input_op()) {
     Term t;
     t.factors.push_back({Factor::Kind::Read, heads_.of(n.names[0]), index, {}});
+    if (n.types[0].dtype == DType::Bool) heads_.set_truth(t.factors[0].head);
     return {t};
   }
   if (n.op == &ir::const_op()) {
@@ -151,11 +147,12 @@ Form Meaning::slot_at(const Frame& frame, int slot, const std::vector<Poly>& ind
   const auto s = static_cast<size_t>(slot);
   if (s < p.inputs.size()) return value_at(builder_->graph().node(frame.node).inputs[s], index, context);
   const te::Stage& stage = p.stages[s - p.inputs.size()];
-  if (!is_float(stage.dtype)) heads_.set_wrapping();
+  const bool truth = stage.dtype == DType::Bool;
+  if (!is_float(stage.dtype) && !truth) heads_.set_wrapping();
   Env env;
   for (size_t i = 0; i < stage.axes.size(); ++i) env[stage.axes[i].id] = index[i];
   if (++depth_ > 400) throw GiveUp{"the graph is too deep"};
-  Form f = real(stage.body, frame, env, context);
+  Form f = truth ? truth_value(stage.body, frame, env, context) : real(stage.body, frame, env, context);
   --depth_;
   return f;
 }
@@ -182,7 +179,7 @@ Form Meaning::real(const te::Expr& e, const Frame& frame, const Env& env, const 
     case Kind::Read: return real_read(e, frame, env, context);
     case Kind::Unary: return real_unary(e, frame, env, context);
     case Kind::Binary: return real_binary(e, frame, env, context);
-    case Kind::Select: return real_select(e, frame, env, context);
+    case Kind::Select: return selected(e, frame, env, context);
     case Kind::Cast: return real_cast(e, frame, env, context);
     case Kind::Reduce: return real_reduce(e, frame, env, context);
     case Kind::Int: return number(e->integer);
@@ -268,33 +265,6 @@ Form Meaning::real_binary(const te::Expr& e, const Frame& frame, const Env& env,
   }
 }
 
-Form Meaning::real_select(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context) {
-  const te::Expr& c = e->args[0];
-  if (c->kind == Kind::Binary && te::is_compare(c->binary) && is_float(c->args[0].dtype())) {
-    Form a = real(c->args[0], frame, env, context), b = real(c->args[1], frame, env, context);
-    Form yes = real(e->args[1], frame, env, context), no = real(e->args[2], frame, env, context);
-    switch (c->binary) {
-      case BinaryOp::Lt: return apply(kSelectLt, {a, b, yes, no});
-      case BinaryOp::Le: return apply(kSelectLe, {a, b, yes, no});
-      case BinaryOp::Eq: return apply(kSelectEq, {a, b, yes, no});
-      case BinaryOp::Ne: return apply(kSelectEq, {a, b, no, yes});
-      default: break;
-    }
-  }
-  // A real number is neither infinite nor no number.
-  if (c->kind == Kind::Unary && (c->unary == te::UnaryOp::IsInf || c->unary == te::UnaryOp::IsNan))
-    return real(e->args[2], frame, env, context);
-  const Cells cells = truth(c, frame, env, context);
-  Form out;
-  for (const bool yes : {true, false})
-    for (const Guards& g : yes ? cells.yes : cells.no) {
-      const Guards inner = joined(context, g);
-      if (solver_.infeasible(inner)) continue;
-      out = add(std::move(out), guarded(real(e->args[yes ? 1 : 2], frame, env, inner), g));
-    }
-  return out;
-}
-
 Form Meaning::real_cast(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context) {
   const te::Expr& x = e->args[0];
   if (e.dtype() == x.dtype()) return real(x, frame, env, context);
@@ -305,11 +275,7 @@ Form Meaning::real_cast(const te::Expr& e, const Frame& frame, const Env& env, c
     Form value = real(x, frame, env, context);
     return narrows ? apply("round_" + std::string(isomer::name(e.dtype())), {std::move(value)}) : value;
   }
-  if (x.dtype() == DType::Bool) {
-    Form out;
-    for (const Guards& g : truth(x, frame, env, context).yes) out = add(std::move(out), guarded(number(1), g));
-    return out;
-  }
+  if (x.dtype() == DType::Bool) return truth_value(x, frame, env, context);
   Form out;
   for (const Case& c : integer(x, frame, env, context)) {
     Form v = number(Coef::of(c.value));

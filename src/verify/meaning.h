@@ -67,10 +67,13 @@ class Meaning {
   Form real(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   Form real_unary(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   Form real_binary(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
-  Form real_select(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
+  Form selected(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   Form real_cast(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   Form real_reduce(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   Form real_read(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
+  Form comparison(te::BinaryOp op, const Form& a, const Form& b);
+  Form truth_value(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
+  Form truth_binary(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   Form power(const te::Expr& e, const Frame& frame, const Env& env, const Guards& context);
   Form apply(const std::string& name, std::vector<Form> args);
   Form largest(std::vector<Term> candidates);

@@ -33,7 +33,9 @@ std::string Counterexample::to_string() const {
 std::string Verdict::to_string() const {
   switch (kind) {
     case Kind::Proved: return fmt::format("proved ({}){}", verify::name(proof), details.empty() ? "" : ": " + details);
-    case Kind::Refuted: return "refuted: " + (counterexample ? counterexample->to_string() : details);
+    case Kind::Refuted:
+      return "refuted: " + details + (details.empty() || !counterexample ? "" : ": ") +
+             (counterexample ? counterexample->to_string() : "");
     case Kind::Unknown: return "unknown: " + details;
     case Kind::Unsupported: return "unsupported: " + details;
   }
@@ -104,8 +106,32 @@ class Proof {
       verdict.forms.push_back(to_string(atoms, heads, test.simplifier().form(l, context)));
       verdict.forms.push_back(to_string(atoms, heads, test.simplifier().form(r, context)));
     }
-    if (test.equal(l, r, context)) return std::nullopt;
+    const Form difference = add(l, scale(r, -1));
+    if (test.zero(difference, context)) return std::nullopt;
+    if (!heads.wrapping() && by_order(difference, context, heads, test, 0)) return std::nullopt;
     return fmt::format("output {}: the two sides do not cancel: {}", k, test.leftover());
+  }
+
+  // By cases of the order of values, where maxima, absolute values and selections stand in the way.
+  bool by_order(const Form& difference, const Guards& context, const Heads& heads, ZeroTest& test, int depth) {
+    constexpr int kMostDepth = 5;
+    if (depth > 0 && (test.simplifier().order().impossible() || test.zero(difference, context))) return true;
+    if (depth == kMostDepth) return false;
+    const auto question = order_question(atoms_, heads, test.simplifier().form(difference, context));
+    if (!question) return false;
+    Order& order = test.simplifier().order();
+    const size_t mark = order.mark();
+    enum class Case : uint8_t { Above, Below, Zero };
+    for (const Case c : {Case::Above, Case::Below, Case::Zero}) {
+      if (c == Case::Zero && !question->touching) continue;
+      if (c != Case::Below) order.assume(question->of, c == Case::Above && question->touching);
+      if (c != Case::Above) order.assume(scale(question->of, -1), c == Case::Below && question->touching);
+      const bool held = by_order(c == Case::Zero ? where_zero(difference, question->of) : difference, context, heads,
+                                 test, depth + 1);
+      order.restore(mark);
+      if (!held) return false;
+    }
+    return true;
   }
 
   const ir::Graph &left_, &right_;
@@ -162,6 +188,7 @@ void fall_back(const ir::Graph& left, const ir::Graph& right, const Conditions& 
   Sampled sampled = sample(left, right, conditions, table, kTrials, options.seed + 1000, kReach);
   if (sampled.counterexample) {
     verdict.kind = Verdict::Kind::Refuted;
+    verdict.details.clear();
     verdict.counterexample = std::move(sampled.counterexample);
     return;
   }
@@ -193,6 +220,12 @@ Verdict prove_equal(const ir::Graph& left, const ir::Graph& right, const Conditi
     if (sampled.counterexample) {
       verdict.kind = Verdict::Kind::Refuted;
       verdict.counterexample = std::move(sampled.counterexample);
+      return verdict;
+    }
+    if (options.same_arithmetic && sampled.rounded) {
+      verdict.kind = Verdict::Kind::Refuted;
+      verdict.details = "not the same arithmetic ('reassociating' may be meant)";
+      verdict.counterexample = std::move(sampled.rounded);
       return verdict;
     }
     // Conditions that nothing meets would prove anything.

@@ -10,13 +10,14 @@ namespace isomer::verify {
 inline constexpr int kProverVersion = 1;
 
 struct Options {
-  bool refute = true;        // look for a counterexample first
-  bool prove = true;         // then for a proof
-  bool weaker = true;        // where it is not found, for a proof up to a bound or over a field
-  bool keep_forms = false;   // fill Verdict::forms
-  int trials = 40;           // sizes tried by the refuter
-  uint64_t seed = 1;         // of the refuter's draws
-  uint64_t queries = 60000;  // most questions to the solver in one proof
+  bool refute = true;            // look for a counterexample first
+  bool prove = true;             // then for a proof
+  bool weaker = true;            // where it is not found, for a proof up to a bound or over a field
+  bool same_arithmetic = false;  // both sides claim to give the same bits: one where they do not refutes that
+  bool keep_forms = false;       // fill Verdict::forms
+  int trials = 40;               // sizes tried by the refuter
+  uint64_t seed = 1;             // of the refuter's draws
+  uint64_t queries = 60000;      // most questions to the solver in one proof
 };
 
 // Graph inputs are the same tensors on both sides when they have the same name. Extents are Dims over size symbols.

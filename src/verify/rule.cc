@@ -75,6 +75,7 @@ Verdict at_numbers(const rewrite::Rule& rule, const rewrite::Bindings& chosen, c
       sampled.counterexample = Counterexample{{}, options.seed, "", 0, "type", "", right.error().message};
     if (!sampled.counterexample) continue;
     v.kind = Verdict::Kind::Refuted;
+    v.details.clear();
     v.counterexample = std::move(sampled.counterexample);
     v.counterexample->sizes = sizes->sizes;
   }
@@ -106,11 +107,13 @@ RuleVerdict verify_rule(const rewrite::Rule& rule, const ir::OpTable& table, con
   out.cases = all.size();
   out.verdict.kind = Verdict::Kind::Proved;
   uint64_t queries = 0;
+  Options claimed = options;
+  claimed.same_arithmetic = rule.numeric == rewrite::NumericClass::Exact;
   for (const rewrite::Bindings& b : all) {
     Verdict v;
     const auto instance = rewrite::instantiate(rule, b, table);
     if (instance.ok()) {
-      v = prove_equal(instance->lhs, instance->rhs, conditions_of(rule, *instance), table, options);
+      v = prove_equal(instance->lhs, instance->rhs, conditions_of(rule, *instance), table, claimed);
     } else {
       v = at_numbers(rule, b, table, options, instance.error().to_string());
     }

@@ -40,8 +40,10 @@ class SizeSpace {
 
 struct Sampled {
   std::optional<Counterexample> counterexample;
-  int tried = 0;        // sizes that met the conditions and were well typed on both sides
-  int compared = 0;     // of them, evaluations of both sides that gave numbers to compare
+  int tried = 0;     // sizes that met the conditions and were well typed on both sides
+  int compared = 0;  // of them, evaluations of both sides that gave numbers to compare
+  // Equal as real numbers, but other bits: the sides do not do the same arithmetic.
+  std::optional<Counterexample> rounded;
   std::string why_not;  // the last reason why sizes could not be used
 };
 

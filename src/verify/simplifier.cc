@@ -296,9 +296,15 @@ bool Simplifier::inside(Term& t, const Guards& context) {
   return changed;
 }
 
-// exp(a) * recip(exp(a)) = 1.
+// exp(a) * recip(exp(a)) = 1; a truth value is its own square.
 bool Simplifier::cancel(Term& t, const Guards& context) {
   const int exp = heads_.of(kExp), recip = heads_.of(kRecip);
+  for (size_t i = 0; i < t.factors.size(); ++i)
+    for (size_t j = i + 1; j < t.factors.size() && is_truth(t.factors[i]); ++j) {
+      if (compare(t.factors[i], t.factors[j]) != 0) continue;
+      t.factors.erase(t.factors.begin() + static_cast<ptrdiff_t>(j));
+      return true;
+    }
   for (size_t i = 0; i < t.factors.size(); ++i) {
     if (t.factors[i].kind != Factor::Kind::Apply || t.factors[i].head != exp) continue;
     for (size_t j = 0; j < t.factors.size(); ++j) {

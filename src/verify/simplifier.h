@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "verify/form.h"
+#include "verify/order.h"
 
 namespace isomer::verify {
 
@@ -16,10 +16,12 @@ class Simplifier {
   // Says whether two forms are equal in a context; used to cancel exp(a) / exp(a). May be left out.
   using Equal = std::function<bool(const Form&, const Form&, const Guards&)>;
 
-  Simplifier(Solver& solver, Heads& heads) : atoms_(solver.atoms()), solver_(solver), heads_(heads) {}
+  Simplifier(Solver& solver, Heads& heads) : atoms_(solver.atoms()), solver_(solver), heads_(heads), order_(heads) {}
   void set_equal(Equal equal) { equal_ = std::move(equal); }
 
   Form form(const Form& f, const Guards& context, Mode mode = Mode::Sum);
+  // The order of values that a case of the proof assumes.
+  Order& order() { return order_; }
   // The floor rule on guards that stand alone: d * P + R >= 0 with 0 <= R < d is P >= 0.
   void tighten(Guards& guards);
 
@@ -43,7 +45,11 @@ class Simplifier {
   std::optional<Form> expand(const Factor& f);
   std::optional<Form> expand_exp(const Factor& f);
   std::optional<Form> expand_recip(const Factor& f);
-  std::optional<Form> expand_select(const Factor& f);
+  std::optional<Form> expand_log(const Factor& f);
+  std::optional<Form> expand_comparison(const Factor& f);
+  bool is_truth(const Factor& f) const;
+  std::optional<Form> by_order(const Factor& f) const;
+  bool drop_smaller(Form& candidates) const;
   std::optional<Form> expand_max(const Factor& f);
   bool not_negative(const Factor& f) const;
   Term common_factor(Form& candidates);
@@ -51,6 +57,7 @@ class Simplifier {
   Atoms& atoms_;
   Solver& solver_;
   Heads& heads_;
+  Order order_;
   Equal equal_;
   int depth_ = 0;
 };
@@ -58,7 +65,7 @@ class Simplifier {
 // Products of forms; operands keep binders of their own.
 Form multiply(Atoms& atoms, const Form& a, const Form& b);
 // Names of the functions that the simplifier knows something about.
-inline const std::string kWrap, kExp = "exp", kRecip = "recip", kSelectLt = "select_lt", kSelectLe = "select_le",
-                                kSelectEq = "select_eq", kLowest = "-inf";
+inline const std::string kWrap, kExp = "exp", kLog = "log", kRecip = "recip", kLess = "less_than_0", kZero = "is_0",
+                                kLowest = "-inf";
 
 }  // namespace isomer::verify

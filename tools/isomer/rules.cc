@@ -101,9 +101,10 @@ Expected<Answer> verify(const Options& o) {
       ++counts[p.proved() ? p.answer + " (" + p.kind + ")" : p.answer];
       seconds += p.seconds;
       if (!p.proved()) {
-        a.exit_code = 1;
-        a.text += fmt::format("{}:{}: {}{}: {}\n", printable(p.file), p.line, p.rule,
-                              p.where.empty() ? "" : " (" + p.where + ")", printable(p.text, 1000));
+        a.exit_code = std::max(a.exit_code, p.answer == "refused" ? 2 : 1);
+        a.text += fmt::format("{}:{}: {}{}{}{}\n", printable(p.file), p.line, p.rule,
+                              p.where.empty() ? "" : " (" + p.where + ")", p.rule.empty() ? "" : ": ",
+                              printable(p.text, 1000));
       }
       nlohmann::ordered_json j{{"name", p.rule}, {"file", p.file}, {"line", p.line}, {"answer", p.answer}};
       if (p.proved()) j["kind"] = p.kind;

@@ -121,6 +121,42 @@ TEST(RuleText, RefusesWithPlaceAndReason) {
   EXPECT_NE(refusal(head + "  [relu(?x), relu(?x)] => relu(?x)").find("E-"), std::string::npos);
 }
 
+TEST(RuleText, NumbersThatOneSingleFloatStandsForAreRefused) {
+  const auto text = [](const char* a, const char* b) {
+    return std::string("rule r : exact\n ?x : T[A]\n add(mul(?x, ") + a + "), " + b + ") => ?x\n";
+  };
+  EXPECT_NE(refusal(text("1.00000001", "2")).find("cannot tell 1.00000001 from 1"), std::string::npos);
+  EXPECT_NE(refusal(text("0.1", "0.10000000000001")).find("E-rule-type"), std::string::npos);
+  EXPECT_EQ(refusal(text("0.7978845608", "0.044715")), "");
+}
+
+TEST(RuleText, AWrongRuleSaysNothingOfTheOthers) {
+  std::vector<Diagnostic> refused;
+  const auto rules = parse_rules(R"(nonsense before
+rule wrong-operator : exact
+  ?x : T[A]
+  no_such_thing(?x) => ?x
+rule right : exact
+  ?x : T[A]
+  neg(neg(?x)) => ?x
+rule right : exact
+  ?x : T[A]
+  relu(relu(?x)) => relu(?x)
+rule other-shapes : exact
+  ?x : T[A, B]
+  reduce_sum(?x, [1]){keepdims=0} => neg(?x)
+)",
+                                 ops::table(), "t.rules", "", &refused);
+  ASSERT_TRUE(rules.ok());
+  ASSERT_EQ(rules->size(), 1U);
+  EXPECT_EQ(rules->front().name, "right");
+  ASSERT_EQ(refused.size(), 4U);
+  EXPECT_EQ(refused[1].code, "E-unknown-operator");
+  EXPECT_EQ(refused[1].where.line, 4U);
+  EXPECT_EQ(refused[2].code, "E-duplicate-name");
+  EXPECT_EQ(refused[3].code, "E-rule-type");
+}
+
 TEST(RuleText, ProofsCountWhileRuleAndOperatorsStay) {
   std::vector<Rule> rules = *parse_rules(kEnlarge, ops::table(), "t.rules");
   OperatorHashes operators(ops::table());

@@ -43,6 +43,43 @@ TEST(VerifyRules, WrongRulesAreNotProvedWithoutTheRefuterEither) {
     EXPECT_FALSE(v.verdict.proved()) << v.rule;
 }
 
+TEST(VerifyRules, ExactMeansTheSameBits) {
+  constexpr const char* kSums = R"(
+rule a-sum-in-another-order : CLASS
+  ?x, ?y, ?z : T[S...]
+  add(add(?x, ?y), ?z) => add(?x, add(?y, ?z))
+rule a-chain-of-products : CLASS
+  ?x : T[M, K]  ?w : T[K, N]  ?v : T[N, P]
+  matmul(matmul(?x, ?w), ?v) => matmul(?x, matmul(?w, ?v))
+)";
+  for (const bool exact : {true, false}) {
+    std::string text = kSums;
+    for (size_t at; (at = text.find("CLASS")) != std::string::npos;)
+      text.replace(at, 5, exact ? "exact" : "reassociating");
+    const auto all = rewrite::parse_rules(text, ops::table());
+    ASSERT_TRUE(all.ok()) << all.error().to_string();
+    for (const RuleVerdict& v : verify_rules(*all, ops::table())) {
+      EXPECT_EQ(v.verdict.refuted(), exact) << v.rule << ": " << v.verdict.to_string();
+      EXPECT_EQ(v.verdict.proved(), !exact) << v.rule << ": " << v.verdict.to_string();
+      EXPECT_EQ(v.verdict.to_string().find("not the same arithmetic") != std::string::npos, exact);
+    }
+  }
+}
+
+// The proof takes 1 / 0 for some number; what is no number on the right only is for the refuter.
+TEST(VerifyRules, WhatIsANumberStaysOne) {
+  const auto all = rewrite::parse_rules(R"(
+rule nothing-by-itself : reassociating
+  ?x, ?y : T[S...]
+  add(?x, mul(?y, 0)) => add(?x, sub(div(?x, ?y), div(?x, ?y)))
+)",
+                                        ops::table());
+  ASSERT_TRUE(all.ok()) << all.error().to_string();
+  const RuleVerdict v = verify_rule(all->front(), ops::table());
+  EXPECT_TRUE(v.verdict.refuted());
+  EXPECT_NE(v.verdict.to_string().find("no number"), std::string::npos) << v.verdict.to_string();
+}
+
 TEST(VerifyRules, AnswersDoNotDependOnThreads) {
   auto all = rules("right.rules");
   all.resize(12);
