@@ -27,6 +27,8 @@ namespace isomer::compile {
 
 namespace {
 
+constexpr size_t kPreparedFor = 24;  // steps: later the memory is worth more than the work
+
 class Lowering {
  public:
   Lowering(StageGraph graph, const LowerOptions& options) : g_(std::move(graph)), options_(options) {}
@@ -35,6 +37,8 @@ class Lowering {
  private:
   void ports(const ir::Graph& source);
   void add_step(Kernel kernel, const std::string& signature);
+  void prepare_once();
+  bool prepares(const Kernel& kernel) const;
   void write_in_place();
   bool shares(size_t step, const std::map<int, std::pair<size_t, size_t>>& uses);
   void name_functions();
@@ -105,6 +109,57 @@ void Lowering::add_step(Kernel kernel, const std::string& signature) {
   out_.plan.steps.push_back(std::move(step));
   kernels_.push_back(std::move(kernel));
   signatures_.push_back(signature);
+}
+
+// Whether all that a step writes is known to kernels alone: operands brought into the form that a product wants.
+bool Lowering::prepares(const Kernel& kernel) const {
+  for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+    const StageValue& v = g_.values[static_cast<size_t>(kernel.arguments[i].value)];
+    if (kernel.function.buffers[i].written && (v.stage >= 0 || v.input >= 0 || v.constant)) return false;
+  }
+  return true;
+}
+
+// Products that read the same value want it in the same form (rows of queries, keys and values; branches of a module): a step that does
+// what one shortly before it did is left out.
+void Lowering::prepare_once() {
+  std::map<int, int> same;  // what such a step would have written -> what is there
+  std::vector<size_t> kept;
+  const auto repeats = [&](const Kernel& a, const Kernel& b) {
+    if (a.arguments.size() != b.arguments.size()) return false;
+    for (size_t i = 0; i < a.arguments.size(); ++i)
+      if (!a.function.buffers[i].written &&
+          (a.arguments[i].value != b.arguments[i].value || a.arguments[i].packing != b.arguments[i].packing))
+        return false;
+    return true;
+  };
+  for (size_t s = 0; s < kernels_.size(); ++s) {
+    Kernel& k = kernels_[s];
+    for (Argument& a : k.arguments)
+      if (const auto it = same.find(a.value); it != same.end()) a.value = it->second;
+    const auto near = kept.end() - static_cast<ptrdiff_t>(std::min(kept.size(), kPreparedFor));
+    const auto earlier = std::find_if(near, kept.end(), [&](size_t t) {
+      return signatures_[t] == signatures_[s] && prepares(k) && repeats(kernels_[t], k);
+    });
+    if (earlier == kept.end()) {
+      kept.push_back(s);
+      continue;
+    }
+    for (size_t i = 0; i < k.arguments.size(); ++i)
+      if (k.function.buffers[i].written) same[k.arguments[i].value] = kernels_[*earlier].arguments[i].value;
+    std::vector<std::string>& origin = out_.plan.steps[*earlier].origin;
+    for (const std::string& o : k.function.origin)
+      if (std::find(origin.begin(), origin.end(), o) == origin.end()) origin.push_back(o);
+  }
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i] == i) continue;
+    kernels_[i] = std::move(kernels_[kept[i]]);
+    signatures_[i] = std::move(signatures_[kept[i]]);
+    out_.plan.steps[i] = std::move(out_.plan.steps[kept[i]]);
+  }
+  kernels_.resize(kept.size());
+  signatures_.resize(kept.size());
+  out_.plan.steps.resize(kept.size());
 }
 
 // Makes a pair of arguments of the step one, where what is read is not needed afterwards. `uses`: first and last step of each
@@ -312,6 +367,7 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
   add_groups(scene, model);
   for (const int v : g_.inputs) ports_.insert(v);
   for (const int v : g_.outputs) ports_.insert(root(v));
+  if (options_.fuse) prepare_once();
   // Kernels of a cache are timed on the same buffers again and again, which must not change.
   if (options_.fuse && options_.in_place && !options_.cache) write_in_place();
   name_functions();

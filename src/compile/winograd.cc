@@ -24,6 +24,9 @@ using te::Expr;
 
 namespace {
 
+constexpr int64_t kManyBlocks = 16;
+constexpr int64_t kFewestTiles = 8;  // of a block: fewer leave a register tile half empty
+
 // All points of a tile are touched together: an odd number of cache lines keeps them in different sets.
 int64_t odd_lines(int64_t elements) {
   const int64_t lines = ceil_div(elements, 16);
@@ -136,10 +139,13 @@ void Winograd::sizes() {
   const int64_t bytes = 4 * points_ * (depth_ + nr_);
   const int64_t fit = std::max<int64_t>(mr_, scene_.target.l2_bytes * 5 / 8 / bytes);
   block_ = std::min({tiles_, fit / mr_ * mr_, 4 * mr_});
-  const int64_t blocks = ceil_div(tiles_, block_);
+  int64_t blocks = ceil_div(tiles_, block_);
+  const auto splits = [&] { return blocks >= 4 ? 1 : std::min<int64_t>(panels_, ceil_div(4, blocks)); };
+  // A few tasks more or less show: two workers should have the same number of them.
+  if (blocks * splits() % 2 == 1 && blocks < kManyBlocks && tiles_ >= (blocks + 1) * kFewestTiles) ++blocks;
   block_ = ceil_div(tiles_, blocks);
   rows_ = ceil_div(block_, ceil_div(block_, mr_));
-  splits_ = blocks >= 4 ? 1 : std::min<int64_t>(panels_, ceil_div(4, blocks));
+  splits_ = splits();
   transformed_ = 4 * points_ * s_.c * panels_ * nr_ <= scene_.target.l2_bytes * 3 / 8;
   const int64_t most = std::max<int64_t>(16, scene_.target.l2_bytes / 6 / (4 * points_ * nr_));
   chunk_ = transformed_ ? s_.c : ceil_div(s_.c, ceil_div(s_.c, most));

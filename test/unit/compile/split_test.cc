@@ -67,6 +67,35 @@ TEST(Split, WindowsThatAreGathered) {
   expect_compiles(text({2, 64, 9, 9, 96, 1, "strides=[2,2]"}), kTolerance);
 }
 
+TEST(Split, ComputedRightSides) {
+  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{
+           {64, 128, 96}, {197, 65, 70}, {49, 300, 130}, {300, 33, 65}, {128, 256, 1024}}) {
+    expect_compiles(
+        fmt::format("graph @g(%x: f32[2,{0},{1}], %y: f32[2,{1},{2}]) {{ return matmul(%x, %y) }}", m, k, n),
+        kTolerance);
+    expect_compiles(fmt::format("graph @g(%x: f32[2,{0},{1}], %y: f32[2,{2},{1}]) {{ return matmul(%x, "
+                                "transpose(%y){{perm=[0,2,1]}}) }}",
+                                m, k, n),
+                    kTolerance);
+  }
+}
+
+TEST(Split, OperandsArePreparedOnce) {
+  const std::string one = "graph @g(%x: f32[128,256], %v: f32[256,1024], %w: f32[256,1024]) { return matmul(%x, %v) }";
+  std::string two = one;
+  two.replace(two.find("matmul(%x, %v)"), 14, "matmul(%x, %v), matmul(%x, %w)");
+  expect_compiles(two, kTolerance);
+  const auto steps = [](const std::string& text) {
+    compile::LowerOptions options;
+    options.target = *loop::parse_target("x86-64-v4-amx");
+    const auto lowered = compile::lower(graph_of(text), ops::table(), options);
+    EXPECT_TRUE(lowered.ok());
+    return lowered.ok() ? lowered->plan.steps.size() : 0;
+  };
+  EXPECT_EQ(steps(one), 3U);  // rows, columns, product
+  EXPECT_EQ(steps(two), 5U);
+}
+
 // Which way is taken is the model's choice; what a strict program must not have is any of it.
 TEST(Split, StrictProgramsHaveNone) {
   const ir::Graph g =
