@@ -12,8 +12,9 @@ constexpr double kTileRate = 0.72;      // of one operation
 constexpr double kPatch = 1600;         // a patch of one channel to its points, or back
 constexpr double kTaps = 700;           // the taps of one channel and output to their points
 constexpr double kFilteredPoints = 36;  // of a patch
-constexpr double kUnits = 4,
-                 kLatency = 4;  // of AArch64's multiply-adds: vectors in a cycle, cycles until a sum is there
+// Of Neoverse-V1, by what register tiles reach there: products of vectors in a cycle, cycles until a sum can be added to again, and
+// what tiles of few products take longer than that.
+constexpr double kUnits = 4, kLatency = 2, kFewProducts = 16, kFew = 0.6;
 constexpr double kClearlyBetter = 0.97;
 
 // Cycles for one step of the depth, all tiles of a product together. Columns that fill no vector are computed one by one.
@@ -22,7 +23,10 @@ double tile_cycles(int64_t rows, int64_t columns, int64_t most_rows, int64_t mos
   const auto strip = [&](int64_t h) {
     const auto part = [&](int64_t width) {
       const auto vectors = static_cast<double>(width / lanes), single = static_cast<double>(width % lanes);
-      const auto time = [&](double n) { return n == 0 ? 0 : std::max(static_cast<double>(h) * n / kUnits, kLatency); };
+      const auto time = [&](double n) {
+        const double products = static_cast<double>(h) * n;
+        return n == 0 ? 0 : std::max(products / kUnits + (products < kFewProducts ? kFew : 0), kLatency);
+      };
       return time(vectors) + time(single);
     };
     return static_cast<double>(columns / most_columns) * part(most_columns) + part(columns % most_columns);
