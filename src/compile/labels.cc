@@ -12,6 +12,7 @@
 #include "compile/constant_stages.h"
 #include "compile/integer_products.h"
 #include "compile/lower.h"
+#include "compile/widened_products.h"
 #include "te/substitute.h"
 
 namespace isomer::compile {
@@ -143,7 +144,10 @@ Grouped grouped(StageGraph graph, const LowerOptions& options) {
   Grouped out;
   out.graph = std::move(graph);
   if (options.fuse) {
-    if (options.contract) integer_products(out.graph, options.target);
+    if (options.contract) {
+      integer_products(out.graph, options.target);
+      widened_products(out.graph);
+    }
     constant_stages(out.graph, options.weights);
     merge_products(out.graph);
     host_parts(out.graph);

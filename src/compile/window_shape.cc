@@ -27,7 +27,8 @@ bool fits_group(const Scene& scene, const Group& group) {
   const ModelStage& last = scene.stage(group.stages[1]);
   const auto& readers = (*scene.readers)[static_cast<size_t>(first.value)];
   if (last.is_reduction() || readers.size() != 1 || contains(scene.graph->outputs, first.value)) return false;
-  if (scene.value(last.value).dtype != DType::F32) return false;
+  const DType stored = scene.value(last.value).dtype;
+  if (stored != DType::F32 && stored != DType::U8 && stored != DType::I8) return false;
   return scene.value(first.value).elements() == scene.value(last.value).elements() &&
          group.rows[0].size() == group.rows[1].size() && reads_of(last.body, first.value).size() == 1;
 }

@@ -231,7 +231,8 @@ int Windows::channel_of_totals() const {
 }
 
 void Windows::open_totals() {
-  if (!totals_ || (totals_->channel = channel_of_totals()) < 0) return;
+  if (!totals_ || scene_.value(scene_.stage(group_.stages.back()).value).dtype != DType::F32) return;
+  if ((totals_->channel = channel_of_totals()) < 0) return;
   totals_->lines = 1;
   for (const te::Axis& a : s_.outer) totals_->lines *= a.extent.value();
   totals_->channels = s_.c;

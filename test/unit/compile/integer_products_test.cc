@@ -168,6 +168,29 @@ TEST(IntegerProducts, WeightsOfFloats) {
                   bytes("u8", "48,2,16", 48 * 32)));
 }
 
+// Depthwise products are floats, and what is stored is bytes.
+TEST(IntegerProducts, QuantisedWindows) {
+  const std::string text = fmt::format(
+      "graph @g(%x: u8[1,32,9,9]) {{ %a = dequantize_linear(%x, const f32[] 0.02, const u8[] 120) %w = "
+      "dequantize_linear({}, "
+      "const f32[] 0.01) return quantize_linear(relu(conv(%a, %w){{group=32, pads=[1,1,1,1]}}), const f32[] 0.125, "
+      "const u8[] 3), "
+      "quantize_linear(max_pool(%a){{kernel_shape=[3,3], strides=[2,2]}}, const f32[] 0.125, const u8[] 3) }}",
+      bytes("i8", "32,1,3,3", 288));
+  expect_compiles(text, 1.0 / 255);
+}
+
+// Halves are multiplied in float and rounded once.
+TEST(WidenedProducts, MatrixProductsAndConvolutions) {
+  for (const char* type : {"f16", "bf16"}) {
+    expect_compiles(fmt::format("graph @g(%x: {0}[20,48], %w: {0}[48,40]) {{ return matmul(%x, %w) }}", type), 1e-2);
+    expect_compiles(fmt::format("graph @g(%x: {0}[1,16,9,9], %b: {0}[32]) {{ return relu(conv(%x, const {0}[32,16,3,3] "
+                                "splat(0.125), %b){{pads=[1,1,1,1]}}) }}",
+                                type),
+                    1e-2);
+  }
+}
+
 // The range of all elements, wherever they lie.
 TEST(IntegerProducts, RangesOfImages) {
   expect_compiles(
