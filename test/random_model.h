@@ -119,7 +119,7 @@ class RandomModels {
     if (r.flip(0.3)) return sample_step(s);
     const auto x = pick(s, real);
     if (!x) return fresh(s, DType::F32, shape(r));
-    switch (r.below(12)) {
+    switch (r.below(13)) {
       case 0:
       case 1: return unary(s, *x);
       case 2:
@@ -131,6 +131,7 @@ class RandomModels {
       case 8: return norm(s, *x);
       case 9: return choose(s);
       case 10: return convert(s);
+      case 11: return quantised(s);
       default: return join(s, *x);
     }
   }
@@ -258,6 +259,41 @@ class RandomModels {
     }
     if (d.size() > 2 && r.flip()) w.insert(w.begin(), d[d.size() - 3]);
     add(s, "matmul", {x.value, operand(s, w).value}, {}, false);
+  }
+
+  // Bytes by constant bytes, with or without zero points: as integers, or as the numbers that they stand for.
+  static void quantised(State& s) {
+    Random& r = s.random;
+    const DType types[] = {r.flip() ? DType::U8 : DType::I8, r.flip() ? DType::U8 : DType::I8};
+    const auto bytes = [&](DType t, std::vector<int64_t> dims) {
+      const int64_t low = t == DType::U8 ? 0 : -128;
+      return random_tensor(t, std::move(dims), r, {.int_low = low, .int_high = low + 255});
+    };
+    const bool image = r.flip();
+    std::vector<int64_t> x = {r.between(1, 40), r.between(1, 70)}, w = {x[1], r.between(8, 40)};
+    ir::Attrs attrs;
+    if (image) {
+      const int64_t taps = r.between(1, 3);
+      x = {1, r.between(1, 12), r.between(3, 6), r.between(3, 6)};
+      w = {r.between(8, 24), x[1], taps, taps};
+      attrs.set("pads", std::vector<int64_t>(4, r.between(0, taps - 1)));
+    }
+    std::vector<ir::Value> in = {fresh_data(s, bytes(types[0], x)).value, s.builder.constant(bytes(types[1], w))}, zero;
+    for (const DType t : types)
+      if (zero.empty() || r.flip()) zero.push_back(s.builder.constant(bytes(t, {})));
+    if (r.flip()) {
+      if (r.flip(0.7)) in.insert(in.end(), zero.begin(), zero.end());
+      add(s, image ? "conv_integer" : "matmul_integer", std::move(in), std::move(attrs), true);
+      return;
+    }
+    const ir::Value scale = s.builder.constant(Tensor::scalar(DType::F32, 0.0078125));
+    for (size_t i = 0; i < in.size(); ++i) {
+      std::vector<ir::Value> parts = {in[i], scale};
+      if (i < zero.size()) parts.push_back(zero[i]);
+      if (!add(s, "dequantize_linear", std::move(parts), {}, true)) return;
+      in[i] = s.items.back().value;
+    }
+    add(s, image ? "conv" : "matmul", std::move(in), std::move(attrs), false);
   }
 
   static void window(State& s, const Item& x) {

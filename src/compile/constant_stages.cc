@@ -35,15 +35,27 @@ std::optional<Tensor> computed(const StageGraph& g, const ModelStage& s, const s
   return std::move((*results)[0]);
 }
 
+// What outputs lie in, through views: they have memory of their own.
+std::vector<int> held_by_outputs(const StageGraph& g) {
+  std::vector<int> out = g.outputs;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int s = g.values[static_cast<size_t>(out[i])].stage;
+    if (s >= 0 && g.stages[static_cast<size_t>(s)].view_of >= 0)
+      out.push_back(g.stages[static_cast<size_t>(s)].view_of);
+  }
+  return out;
+}
+
 }  // namespace
 
 void constant_stages(StageGraph& g, bool contents) {
   bool changed = false;
+  const std::vector<int> held = held_by_outputs(g);
   for (ModelStage& s : g.stages) {
     StageValue& out = g.values[static_cast<size_t>(s.value)];
     const std::vector<int> read = values_read(s.body);
     if (read.empty() || s.is_reduction() || out.elements() == 0) continue;
-    if (std::find(g.outputs.begin(), g.outputs.end(), s.value) != g.outputs.end()) continue;
+    if (std::find(held.begin(), held.end(), s.value) != held.end()) continue;
     int64_t elements = 0;
     const bool all = std::all_of(read.begin(), read.end(), [&](int v) {
       elements += g.values[static_cast<size_t>(v)].elements();

@@ -191,6 +191,14 @@ TEST(WidenedProducts, MatrixProductsAndConvolutions) {
   }
 }
 
+// What an output is a view of has memory of its own, constant or not.
+TEST(ConstantStages, OutputsAreNot) {
+  expect_compiles(
+      fmt::format("graph @g(%x: bool[64,48]) {{ %w = dequantize_linear({}, const f32[] 0.01) return where(%x, %w, %w), "
+                  "reshape(%w, [48,64]) }}",
+                  bytes("i8", "64,48", 64 * 48)));
+}
+
 // The range of all elements, wherever they lie.
 TEST(IntegerProducts, RangesOfImages) {
   expect_compiles(
