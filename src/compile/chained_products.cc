@@ -30,7 +30,8 @@ bool stays_near(const Scene& scene, const ProductSize& size) {
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 // Puts kernels with the same tasks one behind the other. Values inside are rows of `columns` elements, `rows` of them a task,
-// in memory of the task where every row begins a cache line.
+// in memory of the task where every row begins a cache line, an odd number of lines after the one before, so that rows do not
+// push each other out of the first cache.
 class Joined {
  public:
   struct Inside {
@@ -40,6 +41,7 @@ class Joined {
   Joined(int64_t tasks, Inside inside) : task_{kTask, "task", tasks}, inside_(std::move(inside)) {
     start_ = te::simplify(inside_.first * Expr(inside_.columns), scope());
     if (inside_.columns > kLongestStep) step_ = ceil_div(inside_.columns, kLine) * kLine;
+    if (step_ / kLine % 2 == 0 && step_ > 0) step_ += kLine;
   }
 
   static Expr task() { return LoopAxis{kTask, "task", 1}.expr(); }
