@@ -56,6 +56,7 @@ void KernelTimes::find_machine() {
   machine_ = nominal_machine(options_.target);
   const std::pair<const char*, double*> facts[] = {
       {"flops", &machine_.flops},
+      {"tile_rate", &machine_.tile_rate},
       {"instructions", &machine_.instructions},
       {"l2_bandwidth", &machine_.l2_bandwidth},
       {"far_bandwidth", &machine_.far_bandwidth},
@@ -127,10 +128,13 @@ size_t KernelTimes::measure(const std::vector<Item>& items) {
   MeasureOptions how;
   how.target = options_.target;
   how.threads = options_.threads;
+  how.tile_rate = std::max(tile_rate_, machine_.tile_rate);
   how.traffic = static_cast<uint64_t>(options_.target.l2_bytes) / 2;
   std::vector<Subject> subjects;
   for (const Item* item : open) subjects.push_back(item->subject);
-  const std::vector<Expected<Timing>> times = cost::measure(subjects, how);
+  const std::vector<Expected<Timing>> times = cost::measure(subjects, how, &how.tile_rate);
+  // Kept for the next process; this one's estimates stay as they were.
+  if (how.tile_rate > tile_rate_) store_->set_fact("tile_rate", tile_rate_ = how.tile_rate);
   size_t measured = 0;
   for (size_t n = 0; n < open.size(); ++n) {
     Known k = known(*open[n], false);

@@ -57,6 +57,7 @@ class KernelTimes {
   Machine machine_;
   std::unique_ptr<Store> store_;
   std::mutex measuring_;  // taken before `mutex_`
+  double tile_rate_ = 0;  // the best seen; of the one who measures
   std::mutex mutex_;      // of what follows
   std::unordered_map<std::string, Known> kernels_;
   std::atomic<size_t> measured_ = 0;

@@ -10,6 +10,7 @@
 #include "codegen/codegen.h"
 #include "compile/host_program.h"
 #include "cost/test_bed.h"
+#include "cost/tile_rate.h"
 #include "runtime/abi.h"
 
 namespace isomer::cost {
@@ -21,13 +22,19 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 constexpr size_t kLeastRuns = 5;
 constexpr int kGoes = 3;
 constexpr double kAgreement = 0.01;  // of the low quantile and the fastest run
+constexpr double kFullRate = 0.9;    // of the best rate of tile registers
+constexpr double kPatience = 5;      // times the usual limit, for tile registers at their full rate
 
 Diagnostic failure(std::string what) { return {"E-measure", std::move(what)}; }
 
 // A plan of pairs of steps: one that prepares the caches, and the kernel on one of its copies.
 class Rig {
  public:
-  Rig(const Subject& subject, const MeasureOptions& options) : subject_(subject), options_(options) {}
+  Rig(const Subject& subject, const MeasureOptions& options, double& tile_rate)
+      : subject_(subject),
+        options_(options),
+        best_rate_(tile_rate),
+        tiles_(uses_tile_registers(*subject.function) && tile_register_rate(options.target) > 0) {}
   ~Rig() {
     iso_free_context(context_, nullptr);
     if (model_) iso_close(model_, nullptr);
@@ -40,20 +47,29 @@ class Rig {
  private:
   Expected<void> build(iso_kernel kernel);
   Expected<void> sample();
+  std::vector<double> times(bool disturbed) const;
 
   const Subject& subject_;
   const MeasureOptions& options_;
+  double& best_rate_;  // of tile registers, so far
+  const bool tiles_;
   std::unique_ptr<TestBed> bed_;
   std::unique_ptr<compile::HostProgram> program_;
   iso_model* model_ = nullptr;
   iso_context* context_ = nullptr;
-  std::vector<double> totals_;          // of each kernel step so far
-  std::vector<double> clean_, others_;  // times
+  std::vector<double> totals_;  // of each kernel step so far
+  struct Sample {
+    double seconds = 0;
+    TestBed::Circumstances when;
+  };
+  std::vector<Sample> samples_;
 };
 
 Expected<void> Rig::build(iso_kernel kernel) {
   const loop::Function& f = *subject_.function;
-  ISOMER_TRY(bed_, TestBed::make(f, subject_.roles, {options_.weight_pool, 16, options_.traffic, options_.threads}));
+  ISOMER_TRY(bed_, TestBed::make(f, subject_.roles,
+                                 {options_.weight_pool, 16, options_.traffic, options_.threads,
+                                  tiles_ ? &options_.target : nullptr}));
   compile::Plan plan;
   plan.model = "measurement";
   plan.target = options_.target;
@@ -85,20 +101,36 @@ Expected<void> Rig::build(iso_kernel kernel) {
   return {};
 }
 
-// One run of the plan: the times of the kernel's steps, the undisturbed ones apart.
+// One run of the plan: the times of the kernel's steps.
 Expected<void> Rig::sample() {
   bed_->begin();
   iso_error error;
   if (iso_run(context_, nullptr, 0, nullptr, 0, &error) != ISO_OK) return failure(error.message);
-  const std::vector<bool> undisturbed = bed_->undisturbed();
+  const std::vector<TestBed::Circumstances> when = bed_->circumstances();
   for (size_t i = 0; i < totals_.size(); ++i) {
     iso_profile p;
     if (iso_step_profile(context_, static_cast<uint32_t>(i) * 2 + 1, &p, nullptr) != ISO_OK)
       return failure("the runtime has no times");
-    (i < undisturbed.size() && undisturbed[i] ? clean_ : others_).push_back(p.seconds - totals_[i]);
+    samples_.push_back({p.seconds - totals_[i], i < when.size() ? when[i] : TestBed::Circumstances()});
+    best_rate_ = std::max(best_rate_, samples_.back().when.tile_rate);
     totals_[i] = p.seconds;
   }
   return {};
+}
+
+// Those at the full rate of tile registers; of the disturbed ones, where they are wanted, the time that counts best.
+std::vector<double> Rig::times(bool disturbed) const {
+  std::vector<double> out;
+  for (const Sample& s : samples_) {
+    if (tiles_ && s.when.tile_rate <= kFullRate * best_rate_) continue;
+    // Of one thread, the time that it had the core for is not far off.
+    const bool own = options_.threads == 1 && s.when.cpu_seconds > 0 && s.when.cpu_seconds < s.seconds;
+    if (s.when.undisturbed)
+      out.push_back(s.seconds);
+    else if (disturbed)
+      out.push_back(own ? s.when.cpu_seconds : s.seconds);
+  }
+  return out;
 }
 
 Expected<Timing> Rig::run(iso_kernel kernel) {
@@ -109,28 +141,37 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
     first = sample();
   }
   ISOMER_CHECK_OK(first);
-  clean_.clear();
-  others_.clear();
+  samples_.clear();
   const auto start = Clock::now();
-  while (clean_.size() < options_.most_runs && since(start) < options_.most_seconds) {
+  std::vector<double> good;
+  const auto limit = [&] {
+    const bool wait = tiles_ && since(start) >= options_.most_seconds && times(true).size() < kLeastRuns;
+    return options_.most_seconds * (wait ? kPatience : 1);
+  };
+  while (good.size() < options_.most_runs && since(start) < limit()) {
     ISOMER_CHECK_OK(sample());
-    if (clean_.size() < kLeastRuns) continue;
+    good = times(false);
+    if (good.size() < kLeastRuns) continue;
     double timed = 0;
-    for (const double s : clean_) timed += s;
-    const double fastest = *std::min_element(clean_.begin(), clean_.end());
-    const bool agree = clean_.size() >= 3 * kLeastRuns && summarise(clean_).seconds - fastest < kAgreement * fastest;
+    for (const double s : good) timed += s;
+    const double fastest = *std::min_element(good.begin(), good.end());
+    const bool agree = good.size() >= 3 * kLeastRuns && summarise(good).seconds - fastest < kAgreement * fastest;
     if ((agree && timed > options_.seconds / 4) || timed > options_.seconds) break;
   }
   if (!bed_->intact()) return failure("the kernel writes outside of its buffers");
-  if (clean_.size() < kLeastRuns) clean_.insert(clean_.end(), others_.begin(), others_.end());
-  return summarise(clean_);
+  if (good.size() >= kLeastRuns) return summarise(good);
+  good = times(true);
+  if (good.empty())
+    for (const Sample& s : samples_) good.push_back(s.seconds);
+  return summarise(good);
 }
 
 uint64_t memory_bytes() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
 }
 
-Expected<Timing> measure_one(const Subject& subject, const codegen::Jit& jit, const MeasureOptions& options) {
+Expected<Timing> measure_one(const Subject& subject, const codegen::Jit& jit, const MeasureOptions& options,
+                             double& tile_rate) {
   const loop::Function& f = *subject.function;
   uint64_t bytes = 0;
   for (size_t i = 0; i < static_cast<size_t>(f.arguments); ++i)
@@ -138,7 +179,7 @@ Expected<Timing> measure_one(const Subject& subject, const codegen::Jit& jit, co
   if (bytes > memory_bytes() / 4) return failure(fmt::format("its buffers take {} bytes", bytes));
   const auto kernel = reinterpret_cast<iso_kernel>(jit.find(f.name));
   if (!kernel) return failure("the kernel was not compiled");
-  return Rig(subject, options).run(kernel);
+  return Rig(subject, options, tile_rate).run(kernel);
 }
 
 // The quicker of two goes; none when one of them failed.
@@ -162,7 +203,8 @@ Timing summarise(std::vector<double> samples) {
   return t;
 }
 
-std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, const MeasureOptions& options) {
+std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, const MeasureOptions& options,
+                                      double* tile_rate) {
   std::vector<loop::Function> functions;
   for (size_t i = 0; i < subjects.size(); ++i) {
     functions.push_back(*subjects[i].function);
@@ -181,15 +223,17 @@ std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, cons
   MeasureOptions part = options;
   part.seconds /= kGoes;
   part.most_seconds /= kGoes;
+  double best_rate = options.tile_rate;
   for (int go = 0; go < kGoes; ++go)
     for (size_t i = 0; i < subjects.size(); ++i) {
       Subject s = subjects[i];
       s.function = &functions[i];
       if (go == 0)
-        out.push_back(measure_one(s, *jit, part));
+        out.push_back(measure_one(s, *jit, part, best_rate));
       else if (out[i].ok())
-        out[i] = lower_of(*out[i], measure_one(s, *jit, part));
+        out[i] = lower_of(*out[i], measure_one(s, *jit, part, best_rate));
     }
+  if (tile_rate) *tile_rate = best_rate;
   return out;
 }
 

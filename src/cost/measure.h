@@ -1,7 +1,8 @@
 // Times kernels as they run in a model: by the runtime's own steps and threads, on buffers of their real sizes. Before each
 // timed run a step writes the values that the kernel reads and reads something else, as the kernels before it would have, and
 // weights come out of a pool that is larger than the caches near the cores, since a model reads each of them once a run. Runs
-// during which the system took a thread off its core do not count, unless there are no others.
+// during which the system took a thread off its core, or tile registers did not have their full rate, do not count, unless
+// there are no others; then, of a kernel on one thread, its processor time does.
 // Invariant: a kernel that writes outside its buffers is found by the red zones round them and has no time.
 #pragma once
 
@@ -32,6 +33,7 @@ struct MeasureOptions {
   double seconds = 0.02;                      // of timed runs, unless the times agree earlier
   double most_seconds = 0.3;                  // when the system keeps disturbing
   size_t most_runs = 400;
+  double tile_rate = 0;  // the best that tile registers were seen to have (tile_rate.h)
 };
 
 struct Timing {
@@ -42,7 +44,9 @@ struct Timing {
 
 // One timing per subject, or why there is none: the kernel fails on made-up data, writes where it must not, or its
 // buffers do not fit in memory. Functions are compiled together. One call at a time in a process gives sound times.
-std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, const MeasureOptions& options);
+// `tile_rate`, where it is given, becomes the best rate that was seen, when that is above the one of the options.
+std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, const MeasureOptions& options,
+                                      double* tile_rate = nullptr);
 
 // Of a low quantile and a spread: outliers are only ever above.
 Timing summarise(std::vector<double> samples);

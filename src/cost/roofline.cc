@@ -7,6 +7,9 @@ namespace isomer::cost {
 namespace {
 
 constexpr double kTileEfficiency = 0.85;  // of the peak, what register tiles reach with their tails and packing
+// Three products for one of floats, and operands come out of caches between them.
+constexpr double kSplitEfficiency = 0.55 / 3;
+constexpr double kSplitPeak = 16;  // times that of vectors, where it was not measured
 constexpr double kHertz = 2.5e9;
 
 }  // namespace
@@ -27,7 +30,9 @@ Machine nominal_machine(const loop::Target& target) {
 
 double estimated_seconds(const Load& load, const Machine& machine, const loop::Target& target) {
   const Work& w = load.work;
-  const double compute = w.tile_flops / (machine.flops * kTileEfficiency) + w.instructions / machine.instructions;
+  const double tile_rate = machine.tile_rate > 0 ? machine.tile_rate : kSplitPeak * machine.flops;
+  const double compute = w.tile_flops / (machine.flops * kTileEfficiency) +
+                         w.split_flops / (tile_rate * kSplitEfficiency) + w.instructions / machine.instructions;
   const double fits = std::min(1.0, static_cast<double>(target.l2_bytes) / std::max(w.bytes, 1.0));
   const double transfer = w.bytes * (fits / machine.l2_bandwidth + (1 - fits) / machine.far_bandwidth);
   double seconds = std::max(compute, transfer);

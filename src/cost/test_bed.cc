@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 
 #include "base/random.h"
+#include "cost/tile_rate.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 
@@ -108,6 +110,12 @@ long preemptions() {
   return usage.ru_nivcsw;
 }
 
+double cpu_seconds() {
+  timespec t = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 void read_lines(const std::byte* from, uint64_t bytes) {
   const auto* at = reinterpret_cast<const volatile uint64_t*>(from);
   for (uint64_t i = 0; i < bytes / 8; i += 8) (void)at[i];
@@ -115,17 +123,30 @@ void read_lines(const std::byte* from, uint64_t bytes) {
 
 }  // namespace
 
-std::vector<bool> TestBed::undisturbed() {
-  stamps_.push_back(preemptions());  // the last kernel's end
-  std::vector<bool> out;
-  for (size_t i = 1; i + 1 < stamps_.size(); i += 2) out.push_back(stamps_[i] == stamps_[i + 1]);
+// The rate is looked at outside of the time in which preemptions count.
+TestBed::Stamp TestBed::stamp(bool before) const {
+  Stamp s;
+  if (before && shape_.tiles) s.tile_rate = tile_register_rate(*shape_.tiles);
+  s.preemptions = preemptions();
+  s.cpu_seconds = cpu_seconds();
+  if (!before && shape_.tiles) s.tile_rate = tile_register_rate(*shape_.tiles);
+  return s;
+}
+
+std::vector<TestBed::Circumstances> TestBed::circumstances() {
+  stamps_.push_back(stamp(false));  // the last kernel's end
+  std::vector<Circumstances> out;
+  for (size_t i = 1; i + 1 < stamps_.size(); i += 2)
+    out.push_back({stamps_[i].preemptions == stamps_[i + 1].preemptions,
+                   stamps_[i + 1].cpu_seconds - stamps_[i].cpu_seconds,
+                   std::min(stamps_[i].tile_rate, stamps_[i + 1].tile_rate)});
   return out;
 }
 
 int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void* /*scratch*/) {
   auto* bed = static_cast<TestBed*>(arguments[0]);
   const auto threads = static_cast<uint64_t>(bed->shape_.threads);
-  if (begin == 0) bed->stamps_.push_back(preemptions());
+  if (begin == 0) bed->stamps_.push_back(bed->stamp(false));
   for (auto t = static_cast<uint64_t>(begin); t < static_cast<uint64_t>(end); ++t) {
     for (const Region& r : bed->regions_) {
       if (!r.read) continue;
@@ -135,7 +156,7 @@ int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void*
     }
     read_lines(bed->junk_ + t * rounded(bed->shape_.traffic), bed->shape_.traffic);
   }
-  if (begin == 0) bed->stamps_.push_back(preemptions());
+  if (begin == 0) bed->stamps_.push_back(bed->stamp(true));
   return 0;
 }
 

@@ -20,6 +20,8 @@ class TestBed {
     size_t most_copies = 16;
     uint64_t traffic = 0;  // bytes that each thread reads between writing the values and the kernel
     int threads = 1;
+    const loop::Target* tiles =
+        nullptr;  // of a kernel that uses tile registers: their rate is looked at round each run
   };
   static Expected<std::unique_ptr<TestBed>> make(const loop::Function& function, const std::vector<Role>& roles,
                                                  const Shape& shape);
@@ -37,9 +39,14 @@ class TestBed {
   static int32_t renew(void* const* arguments, int64_t begin, int64_t end, void* scratch);
 
   // For each kernel that ran since the last call of begin(): whether the system took no thread of this process off its
-  // core meanwhile.
+  // core meanwhile, the processor time of the process, and the lower of the rates of tile registers before and after it.
+  struct Circumstances {
+    bool undisturbed = false;
+    double cpu_seconds = 0;
+    double tile_rate = 0;  // 0: not asked for
+  };
   void begin() { stamps_.clear(); }
-  std::vector<bool> undisturbed();
+  std::vector<Circumstances> circumstances();
 
  private:
   struct Region {
@@ -57,7 +64,13 @@ class TestBed {
   size_t copies_ = 1;
   Shape shape_;
   std::byte* junk_ = nullptr;
-  std::vector<long> stamps_;  // preemptions so far, at the end of renew and at its next begin, in turns
+  struct Stamp {
+    long preemptions = 0;
+    double cpu_seconds = 0;
+    double tile_rate = 0;
+  };
+  Stamp stamp(bool before) const;
+  std::vector<Stamp> stamps_;  // at the begin of renew and at its end, in turns
   std::vector<Region> regions_;
 };
 

@@ -131,7 +131,8 @@ class Counter {
       case loop::StmtKind::Tile: {
         double flops = 2;
         for (const Expr& e : s->extents) flops *= std::max(0.0, middle(e));
-        work_.tile_flops += times * flops;
+        const bool split = s->intrinsic->emit == loop::Emit::SplitProduct;
+        (split ? work_.split_flops : work_.tile_flops) += times * flops;
         for (const loop::TileOperand& o : s->operands) touch(o.buffer, times * flops);
         return;
       }

@@ -8,7 +8,8 @@
 namespace isomer::cost {
 
 struct Work {
-  double tile_flops = 0;    // products and sums inside tensor intrinsics
+  double tile_flops = 0;    // products and sums inside tensor intrinsics of vector registers
+  double split_flops = 0;   // and of tile registers, floats in two parts
   double instructions = 0;  // of all other statements; one vector instruction counts as one, like a scalar one
   double bytes = 0;         // of the arguments, each element that is touched once
 };

@@ -34,7 +34,7 @@ constexpr int64_t kOpenLengths[] = {64, 512, 4096, 32768};  // what open sizes a
 constexpr double kNoise = 1.01;                             // times within this of each other are the same
 constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was priced as folded has to be folded
 constexpr double kPromising = 0.03;                // gain of a region below which its rewrites may be left out
-constexpr int kSearchVersion = 3;  // a search that finds other things on the same prices has another one
+constexpr int kSearchVersion = 4;  // a search that finds other things on the same prices has another one
 
 // The first dim of an input is a batch, as a rule; others are lengths.
 std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& given,
@@ -119,11 +119,11 @@ class Optimization {
     for (const rewrite::Rule* r : rules_) rules.add(r->name).add(rewrite::rule_hash(*r));
     const search::Options& o = options_.search;
     return fmt::format(
-        "optimize {} start {} plan {} rules {} sizes {} strategy {} alpha {} doubt {} width {} steps {} {} "
+        "optimize {} start {} plan {} rules {} sizes {} strategy {} alpha {} doubt {} {} width {} steps {} {} "
         "seconds {} region {} rounds {} measure {} layout {}",
         kSearchVersion, out_.start.content_hash().hex(), plan->hex(), rules.digest().hex(), out_.assumed,
-        static_cast<int>(o.strategy), o.alpha, o.doubt, o.width, o.steps, o.region_steps, o.seconds, o.region_nodes,
-        o.rounds, options_.measure, options_.layout);
+        static_cast<int>(o.strategy), o.alpha, o.doubt, o.dead_end, o.width, o.steps, o.region_steps, o.seconds,
+        o.region_nodes, o.rounds, options_.measure, options_.layout);
   }
 
   // What an equal search came to, timing included: so the same store gives the same result, however fast the machine is

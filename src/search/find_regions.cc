@@ -113,9 +113,29 @@ std::vector<uint32_t> surroundings(const EditGraph& g, const Region& region, Red
   return {all.begin(), all.end()};
 }
 
-std::vector<Region> find_regions(const EditGraph& g, const std::vector<const rewrite::Match*>& steps, size_t limit,
+namespace {
+
+// Joins the places of a rule where one feeds the other through work that does not reduce.
+void join_chains(const EditGraph& g, const std::vector<const rewrite::Match*>& wrapping, Reductions& reductions,
+                 Sets& sets) {
+  std::map<uint32_t, std::set<uint32_t>> places;  // by rule
+  for (const rewrite::Match* m : wrapping) places[m->rule].insert(m->nodes.begin(), m->nodes.end());
+  for (const rewrite::Match* m : wrapping) {
+    const std::set<uint32_t>& others = places.at(m->rule);
+    const std::vector<uint32_t> behind = with_followers(g, m->nodes, reductions).nodes();
+    for (const uint32_t n : behind)
+      for (const rewrite::Use& u : g.uses(n))
+        if (others.contains(u.user)) sets.join(m->nodes[0], u.user);
+  }
+}
+
+}  // namespace
+
+std::vector<Region> find_regions(const EditGraph& g, const std::vector<const rewrite::Match*>& steps,
+                                 const std::vector<const rewrite::Match*>& wrapping, size_t limit,
                                  Reductions& reductions) {
   Sets sets(g.slots());
+  join_chains(g, wrapping, reductions, sets);
   std::vector<bool> taken(g.slots());
   for (const rewrite::Match* m : steps)
     for (const uint32_t n : m->nodes) {

@@ -49,10 +49,11 @@ Hash128 content_hash(const rewrite::EditGraph& graph, const Region& region);
 std::string shape_of(const rewrite::EditGraph& graph, const Region& region);
 
 // Where there is something to search: nodes that matches of steps connect, or that reduce one and the same value, with the
-// element-wise work behind them. What connects more than `limit` nodes is cut along the order of the model where the
-// fewest matches cross.
+// element-wise work behind them; of rules that wrap (role.h) also matches that feed each other through such work. What
+// connects more than `limit` nodes is cut along the order of the model where the fewest matches cross.
 std::vector<Region> find_regions(const rewrite::EditGraph& graph, const std::vector<const rewrite::Match*>& steps,
-                                 size_t limit, Reductions& reductions);
+                                 const std::vector<const rewrite::Match*>& wrapping, size_t limit,
+                                 Reductions& reductions);
 
 // The nodes and the work behind them that is no reduction: what the compiler may put into their kernels.
 Region with_followers(const rewrite::EditGraph& graph, const std::vector<uint32_t>& nodes, Reductions& reductions);

@@ -31,6 +31,30 @@ std::multiset<std::string> reductions(const rewrite::Rule& rule, const ir::Graph
   return out;
 }
 
+bool wraps(const rewrite::Rule& rule, const ir::Graph& side, const ir::OpTable& table) {
+  // An input that a run computes; what only moves such inputs; a reduction of what was moved.
+  std::vector<bool> live(side.nodes().size()), moved(side.nodes().size()), inside(side.nodes().size());
+  for (uint32_t id = 0; id < side.nodes().size(); ++id) {
+    const ir::Node& n = side.node(id);
+    if (n.op == &ir::input_op()) {
+      live[id] = rule.inputs[id].content == rewrite::Content::Any;
+      continue;
+    }
+    const auto reads = [&](const std::vector<bool>& kind) {
+      return std::any_of(n.inputs.begin(), n.inputs.end(), [&](ir::Value v) { return !v.is_none() && kind[v.node]; });
+    };
+    live[id] = reads(live);
+    if (!live[id]) continue;
+    if (search::reduces(ir::context_of(side, n, table)))
+      inside[id] = reads(moved);
+    else if (reads(inside))
+      return true;
+    else
+      moved[id] = true;
+  }
+  return false;
+}
+
 size_t live_calls(const rewrite::EditGraph& graph, const rewrite::Side& side, const rewrite::Match& match) {
   size_t count = 0;
   std::vector<bool> live;
@@ -86,6 +110,18 @@ Role role_of(const rewrite::Rule& rule, const ir::OpTable& table) {
       if (reductions(rule, instance->lhs, table) != reductions(rule, instance->rhs, table)) return Role::Step;
     }
   return Role::Tidy;
+}
+
+bool wraps(const rewrite::Rule& rule, const ir::OpTable& table) {
+  Random random(1);
+  for (const rewrite::Bindings& chosen : rewrite::cases(rule))
+    for (int tries = 0; tries < 8; ++tries) {
+      const auto sizes = rewrite::sample(rule, chosen, random);
+      if (!sizes) break;
+      const auto instance = rewrite::instantiate(rule, *sizes, table);
+      if (instance.ok()) return wraps(rule, instance->rhs, table);
+    }
+  return false;
 }
 
 bool is_live(const rewrite::EditGraph& graph, const rewrite::Match& match) {

@@ -18,6 +18,11 @@ enum class Role : uint8_t {
 };
 Role role_of(const rewrite::Rule& rule, const ir::OpTable& table);
 
+// Whether the replacement wraps a reduction in work that only moves things, before it and behind it: convolutions of images
+// that were folded into a batch. Where such a reduction feeds another one, what one puts behind may cancel what the other
+// puts before, so that they pay together where none pays alone.
+bool wraps(const rewrite::Rule& rule, const ir::OpTable& table);
+
 // Whether the operator reduces at these types.
 bool reduces(const ir::OpContext& context);
 

@@ -83,10 +83,13 @@ class Search {
 
   std::vector<Region> regions(const rewrite::EditGraph& g) {
     const std::vector<rewrite::Match> all = rules_.matcher().all(g);
-    std::vector<const rewrite::Match*> steps;
-    for (const rewrite::Match& m : all)
-      if (rules_.role(m.rule) == Role::Step && is_live(g, m)) steps.push_back(&m);
-    std::vector<Region> out = find_regions(g, steps, options_.region_nodes, reductions_);
+    std::vector<const rewrite::Match*> steps, wrapping;
+    for (const rewrite::Match& m : all) {
+      if (rules_.role(m.rule) != Role::Step || !is_live(g, m)) continue;
+      steps.push_back(&m);
+      if (rules_.wraps(m.rule)) wrapping.push_back(&m);
+    }
+    std::vector<Region> out = find_regions(g, steps, wrapping, options_.region_nodes, reductions_);
     progress_.regions = out.size();
     progress_.region = 0;
     return out;
@@ -233,7 +236,8 @@ class Search {
     outcome_.statistics.estimated += out.size();
     std::vector<std::pair<double, std::shared_ptr<Node>>> kept;
     for (size_t k = 0; k < out.size(); ++k) {
-      if (estimates[k].known() && *estimates[k].after <= options_.doubt * *estimates[k].before)
+      const double doubt = out[k]->state.leads_on() ? options_.doubt : std::min(options_.doubt, options_.dead_end);
+      if (estimates[k].known() && *estimates[k].after <= doubt * *estimates[k].before)
         kept.emplace_back(estimates[k].value(), std::move(out[k]));
       else
         ++outcome_.statistics.refused;

@@ -35,7 +35,8 @@ struct Progress {
 struct Options {
   Strategy strategy = Strategy::Relaxed;
   double alpha = 1.05;
-  double doubt = 1.5;          // a graph whose estimate is so many times its parent's is not priced
+  double doubt = 1.5;          // a graph whose estimate is so many times its parent's is not priced,
+  double dead_end = 1.25;      // and where no other rule goes on from there, so many times
   size_t width = 12;           // children of one graph that are priced: those with the best estimates
   int64_t steps = 4000;        // graphs that are priced, in all
   int64_t region_steps = 250;  // and in one region

@@ -21,7 +21,10 @@ bool any_in(const std::vector<uint32_t>& nodes, const std::set<uint32_t>& set) {
 
 Rules::Rules(const std::vector<const rewrite::Rule*>& rules, const ir::OpTable& table, rewrite::AttrHabitTable& habits)
     : matcher_(rules, habits) {
-  for (const rewrite::Rule* r : rules) roles_.push_back(role_of(*r, table));
+  for (const rewrite::Rule* r : rules) {
+    roles_.push_back(role_of(*r, table));
+    wraps_.push_back(roles_.back() == Role::Step && search::wraps(*r, table));
+  }
 }
 
 std::optional<uint32_t> Rules::find(std::string_view name) const {
@@ -41,6 +44,15 @@ size_t State::live_nodes() const {
   const std::vector<uint32_t> nodes = region_.nodes();
   return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(),
                                            [&](uint32_t n) { return graph_.alive(n) && !graph_.constant({n, 0}); }));
+}
+
+bool State::leads_on() const {
+  std::set<std::string_view> used;
+  for (const Application& a : made_) used.insert(a.rule);
+  return std::any_of(matches_.begin(), matches_.end(), [&](const auto& m) {
+    return rules_->role(m->rule) == Role::Step && any_in(m->nodes, added_) &&
+           !used.contains(rules_->matcher().rule(m->rule).name);
+  });
 }
 
 void State::refresh(const rewrite::Edit& edit) {

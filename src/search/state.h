@@ -20,11 +20,13 @@ class Rules {
   Rules(const std::vector<const rewrite::Rule*>& rules, const ir::OpTable& table, rewrite::AttrHabitTable& habits);
   const rewrite::Matcher& matcher() const { return matcher_; }
   Role role(uint32_t rule) const { return roles_[rule]; }
+  bool wraps(uint32_t rule) const { return wraps_[rule]; }
   std::optional<uint32_t> find(std::string_view name) const;
 
  private:
   rewrite::Matcher matcher_;
   std::vector<Role> roles_;
+  std::vector<bool> wraps_;
 };
 
 class State {
@@ -43,6 +45,8 @@ class State {
     added_.clear();
   }
   size_t live_nodes() const;  // of the region
+  // Whether steps by other rules than those that were applied begin at what was made.
+  bool leads_on() const;
 
   // All graphs that one step leads to: a rule at one place, at all places that share nodes, or everywhere.
   std::vector<State> children() const;

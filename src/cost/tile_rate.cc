@@ -1,0 +1,70 @@
+#include "cost/tile_rate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "loop/intrinsic.h"
+#include "loop/intrinsics.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace isomer::cost {
+namespace {
+
+bool uses(const loop::Stmt& s) {
+  if (s->kind == loop::StmtKind::Tile) return s->intrinsic->emit == loop::Emit::SplitProduct;
+  return std::any_of(s->body.begin(), s->body.end(), [](const loop::Stmt& b) { return uses(b); });
+}
+
+#if defined(__x86_64__)
+constexpr int kRounds = 250;
+constexpr double kOperations = 4.0 * 2 * 16 * 16 * 32;  // of a round
+
+struct alignas(64) Shape {
+  uint8_t palette = 1, start = 0, reserved[14] = {};
+  uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+__attribute__((target("amx-tile,amx-bf16"))) double seconds_of_products() {
+  static const Shape shape;
+  _tile_loadconfig(&shape);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kRounds; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  _tile_release();
+  return std::chrono::duration<double>(end - start).count();
+}
+#endif
+
+}  // namespace
+
+bool uses_tile_registers(const loop::Function& function) { return !function.body.empty() && uses(function.body); }
+
+double tile_register_rate([[maybe_unused]] const loop::Target& target) {
+#if defined(__x86_64__)
+  if (target.name != "host" || !loop::split_product_for(target)) return 0;
+  const double seconds = seconds_of_products();
+  return seconds > 0 ? kOperations * kRounds / seconds : 0;
+#else
+  return 0;
+#endif
+}
+
+}  // namespace isomer::cost
