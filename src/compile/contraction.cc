@@ -93,6 +93,12 @@ bool ContractionKernel::fills_tiles() {
   return 4 * m_.total() >= kSplitSide && 2 * n_.total() >= kSplitSide && 2 * k_.total() >= kByteDepth;
 }
 
+bool ContractionKernel::without_image() {
+  const std::optional<ConvolutionShape> shape = convolution_shape(scene_, group_);
+  gathers_ = true;
+  return shape && shape->taps_down * shape->taps_across > 1 && shape->step_across == 1;
+}
+
 std::vector<Kernel> ContractionKernel::make() {
   analyse();
   left();
@@ -451,13 +457,16 @@ Stmt ContractionKernel::tasks() {
   return loop(task, body, task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
 }
 
-std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name) {
+std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name,
+                                                 SplitRows rows) {
   const Contraction& c = *group.contraction;
   const loop::IntrinsicPtr tile = loop::split_product_for(scene.target);
   if (!tile || c.bytes()) return std::nullopt;
   if (scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
   ContractionKernel kernel(scene, group, tile, name);
-  return kernel.pays() ? std::optional(kernel.make()) : std::nullopt;
+  if (rows == SplitRows::WherePays && !kernel.pays()) return std::nullopt;
+  if (rows == SplitRows::Gathered && !kernel.without_image()) return std::nullopt;
+  return kernel.make();
 }
 
 std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group,

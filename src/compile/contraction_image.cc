@@ -13,7 +13,7 @@ using te::Expr;
 
 // A convolution whose windows overlap.
 void ContractionKernel::take_image() {
-  if (!split_) return;
+  if (!split_ || gathers_) return;
   const std::optional<ConvolutionShape> shape = convolution_shape(scene_, group_);
   if (!shape || shape->taps_down * shape->taps_across == 1 || shape->oh == 1 || shape->ow == 1) return;
   if (shape->step_across != 1) return;

@@ -68,6 +68,8 @@ class ContractionKernel {
   void take_blocks(int64_t rows);
   int64_t tile_rows() const { return tile_rows_; }
   bool has_image() const { return image_.has_value(); }
+  // No windows of an image; false where there are none anyway. Before all else.
+  bool without_image();
   std::vector<Kernel> make();
 
  private:
@@ -159,6 +161,7 @@ class ContractionKernel {
     int64_t rows() const { return ((shape.n - 1) * grid_height + shape.oh) * grid_width; }
   };
   std::optional<Image> image_;
+  bool gathers_ = false;                                                 // although windows of an image would do
   int64_t rows() const { return image_ ? image_->rows() : m_.total(); }  // of the left side
   te::Expr image_row(const te::Expr& row) const;                         // where one begins in the image
   int64_t mr_ = 0, nr_ = 0;

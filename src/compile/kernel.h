@@ -97,7 +97,13 @@ std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const
 
 // The same with floats as two BF16 each, by tile registers: some of 17 bits of a product, at several times the speed. Nothing
 // where the target has no such registers or it does not pay.
-std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name);
+enum class SplitRows : uint8_t {
+  WherePays,  // by the model of product_cost.h
+  Windows,    // of an image where there is one, also where it does not pay
+  Gathered,   // never of an image; nothing where there is none
+};
+std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name,
+                                                 SplitRows rows = SplitRows::WherePays);
 
 // Convolutions with 3x3 taps one apart, by Winograd's minimal filtering: fewer products, other roundings. Nothing where it
 // does not apply or does not pay.

@@ -135,7 +135,13 @@ void LabelSpace::find_factors() {
   }
 }
 
-std::vector<LabelSpace::Work> LabelSpace::work(size_t factor, std::span<const size_t> labels) const {
+const std::string& LabelSpace::value_of(size_t factor) const {
+  const Factor& f = factors_[factor];
+  const int value = f.stage < 0 ? f.copied : base_.graph.stages[static_cast<size_t>(f.stage)].value;
+  return base_.names[static_cast<size_t>(value)];
+}
+
+std::vector<LabelSpace::Work> LabelSpace::work(size_t factor, std::span<const size_t> labels, bool first) const {
   const Factor& f = factors_[factor];
   Grouped m = base_;
   Labels wanted;
@@ -153,18 +159,22 @@ std::vector<LabelSpace::Work> LabelSpace::work(size_t factor, std::span<const si
   const std::vector<Layout> layouts = choose_layouts(m.graph, m.groups, m.orders, options_->piece);
   const std::vector<std::vector<int>> readers = m.graph.readers();
   const Scene scene = make_scene(m.graph, layouts, readers, *options_);
-  std::vector<Algorithm> ways = {Algorithm::Split, Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles};
-  if (!group->contraction) ways = {Algorithm::Windows, Algorithm::Rows};
+  std::vector<Algorithm> ways = {Algorithm::Standard,  Algorithm::Split,   Algorithm::Gathered,
+                                 Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles};
+  if (!group->contraction) ways = {Algorithm::Standard, Algorithm::Windows, Algorithm::Rows};
+  if (first) ways.resize(1);
   std::vector<Work> out;
-  for (size_t i = 0; i <= ways.size(); ++i) {
-    if (i == ways.size() && !out.empty()) break;
-    const bool exactly = i < ways.size();
+  for (const Algorithm algorithm : ways) {
+    const bool exactly = algorithm != Algorithm::Standard;
     Work w;
-    w.algorithm = exactly ? ways[i] : Algorithm::Standard;
+    w.algorithm = algorithm;
     KernelCache::Key key = KernelCache::key(scene, *group, w.algorithm);
     if (exactly) key.bytes += "exactly";
     w.kernels = cached_kernels(scene, *group, w.algorithm, *options_, key, m.graph, exactly);
     if (w.kernels->kernels.empty()) continue;
+    if (std::any_of(out.begin(), out.end(),
+                    [&](const Work& known) { return known.kernels->signatures == w.kernels->signatures; }))
+      continue;
     const size_t own = key.values.size();
     for (const Kernel& k : w.kernels->kernels) {
       std::vector<bool>& weights = w.weights.emplace_back();

@@ -32,6 +32,8 @@ class LabelSpace {
   const std::vector<Variable>& variables() const { return variables_; }
   const std::vector<Factor>& factors() const { return factors_; }
 
+  const std::string& value_of(size_t factor) const;  // that it ends with, or copies; its name
+
   // One way to compute a group.
   struct Work {
     Algorithm algorithm = Algorithm::Standard;
@@ -39,8 +41,8 @@ class LabelSpace {
     std::vector<std::vector<bool>> weights;  // by kernel and argument
   };
   // All ways, what the compiler would do by itself first, when the factor's variables have these labels (by number, in the
-  // order of Factor::variables). None: there is nothing to compute.
-  std::vector<Work> work(size_t factor, std::span<const size_t> labels) const;
+  // order of Factor::variables). None: there is nothing to compute. With `first` only the compiler's own.
+  std::vector<Work> work(size_t factor, std::span<const size_t> labels, bool first = false) const;
 
   // The labels of a model in which variables have these numbers and factors these algorithms; empty when all are standard.
   Labels labels(std::span<const size_t> choice, std::span<const Algorithm> algorithms) const;

@@ -19,7 +19,8 @@ namespace isomer::compile {
 namespace {
 
 constexpr std::string_view kHead = "isomer labels 1 ";
-constexpr std::array<std::string_view, 6> kAlgorithms = {"standard", "split", "filtering", "windows", "tiles", "rows"};
+constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithms = {"standard", "split", "filtering", "windows",
+                                                                       "tiles",    "rows",  "gathered"};
 
 std::vector<std::string_view> pieces(std::string_view text, char by) {
   std::vector<std::string_view> out;
@@ -97,11 +98,13 @@ void copy_for_readers(Grouped& m, int value, const std::vector<int>& order) {
 
 }  // namespace
 
+std::string_view name(Algorithm algorithm) { return kAlgorithms[static_cast<size_t>(algorithm)]; }
+
 std::string print(const Labels& labels, const loop::Target& target) {
   std::string out = fmt::format("{}{}\n", kHead, target.cpu);
   for (const auto& [name, l] : labels)
     out += fmt::format("{}\t{}\t{}\t{}\n", name, l.copy ? "copy" : "order", fmt::join(l.order, ","),
-                       kAlgorithms[static_cast<size_t>(l.algorithm)]);
+                       compile::name(l.algorithm));
   return out;
 }
 

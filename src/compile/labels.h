@@ -19,8 +19,11 @@ namespace isomer::compile {
 
 struct LowerOptions;  // compile/lower.h
 
-// The schemes of kernel.h, in the order in which the compiler tries them.
-enum class Algorithm : uint8_t { Standard, Split, Filtering, Windows, Tiles, Rows };
+// The schemes of kernel.h, in the order in which the compiler tries them; Gathered is Split without windows of an image. A
+// scheme that is named is also taken where the compiler would not expect it to pay.
+enum class Algorithm : uint8_t { Standard, Split, Filtering, Windows, Tiles, Rows, Gathered };
+inline constexpr size_t kAlgorithmCount = 7;
+std::string_view name(Algorithm algorithm);
 
 struct Label {
   std::vector<int> order;  // of the dims, outermost first; empty: as the compiler chooses

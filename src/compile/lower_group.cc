@@ -15,12 +15,15 @@ Tensor untouched(int64_t elements) {
   return Tensor(DType::F32, {elements}, static_cast<const std::byte*>(bytes.get()), bytes);
 }
 
-std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& group, const LowerOptions& options) {
-  const bool takes_prologue = algorithm == Algorithm::Split || algorithm == Algorithm::Tiles;
+// `asked`: somebody wants this scheme, whether it is expected to pay or not.
+std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& group, const LowerOptions& options,
+                       bool asked) {
+  const bool takes_prologue =
+      algorithm == Algorithm::Split || algorithm == Algorithm::Gathered || algorithm == Algorithm::Tiles;
   if (group.prologue >= 0 && !takes_prologue) {
     Group rest = group;
     rest.prologue = -1;
-    std::vector<Kernel> out = by(algorithm, scene, rest, options);
+    std::vector<Kernel> out = by(algorithm, scene, rest, options, asked);
     if (!out.empty()) out.insert(out.begin(), prologue_kernel(scene, group));
     return out;
   }
@@ -32,9 +35,14 @@ std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& gro
   switch (algorithm) {
     case Algorithm::Standard: break;
     case Algorithm::Split:
+    case Algorithm::Gathered: {
+      const SplitRows rows = algorithm == Algorithm::Gathered ? SplitRows::Gathered
+                             : asked                          ? SplitRows::Windows
+                                                              : SplitRows::WherePays;
       if (product && options.split)
-        if (auto kernels = split_kernels(scene, group, "kernel")) out = *std::move(kernels);
+        if (auto kernels = split_kernels(scene, group, "kernel", rows)) out = *std::move(kernels);
       break;
+    }
     case Algorithm::Filtering:
       if (product && options.winograd) take(winograd_kernel(scene, group, "kernel"));
       break;
@@ -99,12 +107,12 @@ Scene make_scene(StageGraph& graph, const std::vector<Layout>& layouts, const st
 
 std::vector<Kernel> kernels_of(const Scene& scene, const Group& group, Algorithm algorithm, const LowerOptions& options,
                                bool exactly) {
-  std::vector<Kernel> out = by(algorithm, scene, group, options);
+  std::vector<Kernel> out = by(algorithm, scene, group, options, true);
   if (exactly && algorithm != Algorithm::Standard) return out;
   for (const Algorithm a :
        {Algorithm::Split, Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles, Algorithm::Rows}) {
     if (!out.empty()) break;
-    out = by(a, scene, group, options);
+    out = by(a, scene, group, options, false);
   }
   return out;
 }

@@ -106,8 +106,12 @@ KernelTimes::Known KernelTimes::known(const Item& item, bool look_up) {
   return k;
 }
 
+size_t KernelTimes::measure(const std::vector<Item>& items) { return time(items, nullptr); }
+void KernelTimes::try_out(const std::vector<Item>& items, const std::vector<double>& limits) { time(items, &limits); }
+
 // Times the kernels that nobody knows; how many.
-size_t KernelTimes::measure(const std::vector<Item>& items) {
+size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<double>* limits) {
+  const bool hurried = limits != nullptr;
   if (!options_.measure) return 0;
   const std::lock_guard turn_of_thread(measuring_);
   std::vector<const Item*> open;
@@ -117,7 +121,8 @@ size_t KernelTimes::measure(const std::vector<Item>& items) {
     seen.clear();
     for (const Item& item : items) {
       const Known k = known(item, true);
-      if (k.seconds == 0 && !k.failed && seen.emplace(item.key, 0).second) open.push_back(&item);
+      if (k.seconds == 0 && !k.failed && !(hurried && k.tried > 0) && seen.emplace(item.key, 0).second)
+        open.push_back(&item);
     }
   };
   collect();
@@ -128,10 +133,19 @@ size_t KernelTimes::measure(const std::vector<Item>& items) {
   MeasureOptions how;
   how.target = options_.target;
   how.threads = options_.threads;
+  if (hurried) {
+    how.seconds /= how.goes;
+    how.most_seconds /= how.goes;
+    how.goes = 1;
+  }
   how.tile_rate = std::max(tile_rate_, machine_.tile_rate);
   how.traffic = static_cast<uint64_t>(options_.target.l2_bytes) / 2;
   std::vector<Subject> subjects;
-  for (const Item* item : open) subjects.push_back(item->subject);
+  for (const Item* item : open) {
+    subjects.push_back(item->subject);
+    subjects.back().expected = known(*item, false).estimate;
+    if (limits) subjects.back().limit = (*limits)[static_cast<size_t>(item - items.data())];
+  }
   const std::vector<Expected<Timing>> times = cost::measure(subjects, how, &how.tile_rate);
   // Kept for the next process; this one's estimates stay as they were.
   if (how.tile_rate > tile_rate_) store_->set_fact("tile_rate", tile_rate_ = how.tile_rate);
@@ -139,7 +153,8 @@ size_t KernelTimes::measure(const std::vector<Item>& items) {
   for (size_t n = 0; n < open.size(); ++n) {
     Known k = known(*open[n], false);
     k.failed = !times[n].ok() || times[n]->seconds <= 0;
-    if (!k.failed) {
+    if (!k.failed && hurried) k.tried = times[n]->seconds;
+    if (!k.failed && !hurried) {
       k.seconds = times[n]->seconds;
       store_->add(open[n]->key, *times[n]);
       ++measured;

@@ -39,12 +39,16 @@ class KernelTimes {
     double estimate = 0;  // by the analytic model
     double seconds = 0;   // when measured
     bool failed = false;  // cannot be measured
+    double tried = 0;     // by try_out
     double best() const { return seconds > 0 ? seconds : estimate; }
   };
   // `look_up`: also in the store.
   Known known(const Item& item, bool look_up);
   // Times those that nobody knows, when measuring is on; how many.
   size_t measure(const std::vector<Item>& items);
+  // The same in a hurry, to tell what is worth being measured: not kept in the store. Those that are clearly slower than
+  // their limit get a rough time.
+  void try_out(const std::vector<Item>& items, const std::vector<double>& limits);
 
   const Machine& machine() const { return machine_; }
   Store& store() { return *store_; }
@@ -52,6 +56,7 @@ class KernelTimes {
 
  private:
   void find_machine();
+  size_t time(const std::vector<Item>& items, const std::vector<double>* limits);
 
   const Options options_;
   Machine machine_;

@@ -10,7 +10,8 @@ namespace {
 // A label other than the compiler's own must promise this much: the least of many timings is the luckiest.
 constexpr double kLuck = 1.02;
 // Kernels whose estimate is so many times that of the compiler's own choice are not timed.
-constexpr double kHopeless = 1.6;
+constexpr double kHopeless = 2, kHopelessOrder = 1.3;  // by another algorithm, in another order
+constexpr double kContender = 1.05;  // times the compiler's own: what is slower than that in one go is not measured
 constexpr size_t kMostTimed = 1500;  // kernels for one graph
 
 // One factor under one choice of labels.
@@ -54,13 +55,14 @@ class Labeller {
   }
 
  private:
+  // Algorithms are tried where values lie as the compiler would have them: with every order, too many kernels would be timed.
   void collect(size_t f) {
     const auto& variables = space_.factors()[f].variables;
     size_t count = 1;
     for (const size_t v : variables) count *= space_.variables()[v].labels.size();
     for (size_t c = 0; c < count; ++c) {
       std::vector<Way>& ways = ways_.size() > f ? ways_[f].emplace_back() : ways_.emplace_back().emplace_back();
-      for (const compile::LabelSpace::Work& work : space_.work(f, decoded(variables, c))) {
+      for (const compile::LabelSpace::Work& work : space_.work(f, decoded(variables, c), c > 0)) {
         Way w{work.algorithm, {}, work.kernels};
         for (size_t k = 0; k < work.kernels->kernels.size(); ++k) {
           const compile::Kernel& kernel = work.kernels->kernels[k];
@@ -85,39 +87,68 @@ class Labeller {
     return out;
   }
 
-  // The compiler's own choices first, then what is estimated to be best.
+  double seconds_of(const Way& w) const {
+    double sum = 0;
+    for (const Item& i : w.items) {
+      const KernelTimes::Known k = times_.known(i, true);
+      sum += k.seconds > 0 ? k.seconds : k.tried > 0 ? k.tried : k.estimate;
+    }
+    return sum;
+  }
+
+  static Way* own(std::vector<std::vector<Way>>& factor) {
+    return !factor.empty() && !factor[0].empty() ? &factor[0][0] : nullptr;
+  }
+
+  // The compiler's own choices first. Of the others those that are estimated to be good are tried, and those that turn out
+  // so are measured.
   void time_promising() {
-    std::vector<std::pair<double, Way*>> wanted;
-    for (auto& factor : ways_) {
-      const double own = !factor.empty() && !factor[0].empty() ? factor[0][0].estimate : 0;
+    std::vector<Item> items;
+    for (auto& factor : ways_)
+      if (const Way* w = own(factor)) items.insert(items.end(), w->items.begin(), w->items.end());
+    out_.measured = times_.measure(items);
+    struct Wanted {
+      double ratio;
+      Way* way;
+      double limit;
+    };
+    std::vector<Wanted> wanted;
+    for (auto& factor : ways_)
       for (auto& choice : factor)
         for (Way& w : choice) {
-          const double ratio = own > 0 ? w.estimate / own : 0;
-          w.timed = &w == &factor[0][0] || ratio <= kHopeless;
-          if (w.timed) wanted.emplace_back(&w == &factor[0][0] ? 0 : ratio, &w);
+          const double ratio = own(factor) && own(factor)->estimate > 0 ? w.estimate / own(factor)->estimate : 0;
+          w.timed = &w == own(factor) || ratio <= (&choice == &factor[0] ? kHopeless : kHopelessOrder);
+          if (w.timed && &w != own(factor)) wanted.push_back({ratio, &w, own(factor) ? seconds_of(*own(factor)) : 0});
         }
-    }
-    std::stable_sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<Item> items;
-    for (const auto& [ratio, w] : wanted) {
+    std::stable_sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) { return a.ratio < b.ratio; });
+    items.clear();
+    std::vector<double> limits;
+    for (const auto& [ratio, w, limit] : wanted) {
       if (items.size() > kMostTimed) {
         w->timed = false;
         out_.exact = false;
         continue;
       }
       items.insert(items.end(), w->items.begin(), w->items.end());
+      limits.resize(items.size(), limit);
     }
-    out_.measured = times_.measure(items);
+    times_.try_out(items, limits);
+    items.clear();
     for (auto& factor : ways_) {
-      double scale = 1;
+      if (!own(factor)) continue;
+      const double limit = kContender * seconds_of(*own(factor));
       for (auto& choice : factor)
-        for (Way& w : choice) {
-          for (const Item& i : w.items)
-            w.seconds += w.timed ? times_.known(i, true).best() : times_.known(i, false).estimate;
-          // What was not timed is as much off as the compiler's own choice.
-          if (&w == &factor[0][0] && w.estimate > 0) scale = std::max(1.0, w.seconds / w.estimate);
-          if (!w.timed) w.seconds *= scale;
-        }
+        for (const Way& w : choice)
+          if (w.timed && seconds_of(w) < limit) items.insert(items.end(), w.items.begin(), w.items.end());
+    }
+    out_.measured += times_.measure(items);
+    for (auto& factor : ways_) {
+      // What was not timed is as much off as the compiler's own choice.
+      const Way* standard = own(factor);
+      const double scale =
+          standard && standard->estimate > 0 ? std::max(1.0, seconds_of(*standard) / standard->estimate) : 1;
+      for (auto& choice : factor)
+        for (Way& w : choice) w.seconds = w.timed ? seconds_of(w) : scale * w.estimate;
     }
   }
 
@@ -140,6 +171,9 @@ class Labeller {
       const auto [best, cost] = best_way(f, code);
       out_.seconds += cost;
       if (best > 0) algorithms[f] = ways_[f][code][best].algorithm;
+      if (code == 0 && best == 0) continue;
+      const double standard = ways_[f][0].empty() ? 0 : ways_[f][0][0].seconds;
+      out_.choices.push_back({space_.value_of(f), algorithms[f], standard, cost});
     }
     out_.labels = space_.labels(a.choice, algorithms);
   }

@@ -20,10 +20,12 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr size_t kLeastRuns = 5;
-constexpr int kGoes = 3;
-constexpr double kAgreement = 0.01;  // of the low quantile and the fastest run
-constexpr double kFullRate = 0.9;    // of the best rate of tile registers
-constexpr double kPatience = 5;      // times the usual limit, for tile registers at their full rate
+constexpr double kAgreement = 0.01;                 // of the low quantile and the fastest run
+constexpr double kFullRate = 0.9;                   // of the best rate of tile registers
+constexpr double kRound = 0.01;                     // seconds of all copies
+constexpr uint64_t kNearCaches = 4;                 // second caches that the copies do not fit into
+constexpr double kColdLimit = 3, kWarmLimit = 1.3;  // times the limit of a kernel, in its first run and later
+constexpr double kPatience = 5;                     // times the usual limit, for tile registers at their full rate
 
 Diagnostic failure(std::string what) { return {"E-measure", std::move(what)}; }
 
@@ -67,9 +69,17 @@ class Rig {
 
 Expected<void> Rig::build(iso_kernel kernel) {
   const loop::Function& f = *subject_.function;
-  ISOMER_TRY(bed_, TestBed::make(f, subject_.roles,
-                                 {options_.weight_pool, 16, options_.traffic, options_.threads,
-                                  tiles_ ? &options_.target : nullptr}));
+  // All copies run between two looks at the clock: of a slow kernel a few, as many as no near cache holds.
+  TestBed::Shape shape;
+  shape.weight_pool = options_.weight_pool;
+  shape.least_pool = kNearCaches * static_cast<uint64_t>(options_.target.l2_bytes);
+  if (subject_.expected > 0)
+    shape.most_copies =
+        static_cast<size_t>(std::clamp(kRound / subject_.expected, 1.0, static_cast<double>(shape.most_copies)));
+  shape.traffic = options_.traffic;
+  shape.threads = options_.threads;
+  if (tiles_) shape.tiles = &options_.target;
+  ISOMER_TRY(bed_, TestBed::make(f, subject_.roles, shape));
   compile::Plan plan;
   plan.model = "measurement";
   plan.target = options_.target;
@@ -141,6 +151,12 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
     first = sample();
   }
   ISOMER_CHECK_OK(first);
+  const auto too_slow = [&](double times) {
+    return subject_.limit > 0 && std::all_of(samples_.begin(), samples_.end(), [&](const Sample& s) {
+             return std::min(s.seconds, s.when.cpu_seconds) > times * subject_.limit;
+           });
+  };
+  if (too_slow(kColdLimit)) return summarise(times(true));
   samples_.clear();
   const auto start = Clock::now();
   std::vector<double> good;
@@ -150,6 +166,7 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
   };
   while (good.size() < options_.most_runs && since(start) < limit()) {
     ISOMER_CHECK_OK(sample());
+    if (too_slow(kWarmLimit)) return summarise(times(true));
     good = times(false);
     if (good.size() < kLeastRuns) continue;
     double timed = 0;
@@ -221,10 +238,10 @@ std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, cons
   if (!jit.ok()) return refuse(jit.error());
   // Each in several goes with the others between them: what else the machine does comes in bursts.
   MeasureOptions part = options;
-  part.seconds /= kGoes;
-  part.most_seconds /= kGoes;
+  part.seconds /= options.goes;
+  part.most_seconds /= options.goes;
   double best_rate = options.tile_rate;
-  for (int go = 0; go < kGoes; ++go)
+  for (int go = 0; go < options.goes; ++go)
     for (size_t i = 0; i < subjects.size(); ++i) {
       Subject s = subjects[i];
       s.function = &functions[i];

@@ -23,6 +23,8 @@ struct Subject {
   const loop::Function* function = nullptr;
   std::vector<Role> roles;      // one per argument
   double flops = 0, bytes = 0;  // the step's: the runtime decides by them whether threads pay
+  double expected = 0;          // seconds, about; 0: not known
+  double limit = 0;             // seconds: a kernel that is clearly slower is not run again; 0: none
 };
 
 struct MeasureOptions {
@@ -33,6 +35,7 @@ struct MeasureOptions {
   double seconds = 0.02;                      // of timed runs, unless the times agree earlier
   double most_seconds = 0.3;                  // when the system keeps disturbing
   size_t most_runs = 400;
+  int goes = 3;          // each kernel so often, with the others between them
   double tile_rate = 0;  // the best that tile registers were seen to have (tile_rate.h)
 };
 

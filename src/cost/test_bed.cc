@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint64_t kZone = 256;  // bytes before and behind each buffer; the runtime lets kernels read ISO_SLACK of them
 constexpr std::byte kMark{0xA5};
+constexpr size_t kMostCopies = 16;
 
 uint64_t rounded(uint64_t bytes) { return (bytes + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT; }
 
@@ -32,7 +33,10 @@ Expected<std::unique_ptr<TestBed>> TestBed::make(const loop::Function& function,
   uint64_t weights = 0, total = kZone;
   for (size_t i = 0; i < arguments; ++i)
     if (is_weight(i)) weights += bytes_of(function.buffers[i]);
-  if (weights > 0) bed->copies_ = std::clamp<size_t>(shape.weight_pool / weights, 1, shape.most_copies);
+  if (weights > 0) {
+    const size_t least = std::min<size_t>(kMostCopies, shape.least_pool / weights + 1);
+    bed->copies_ = std::clamp<size_t>(shape.weight_pool / weights, 1, std::max(shape.most_copies, least));
+  }
   for (size_t i = 0; i < arguments; ++i)
     total += (is_weight(i) ? bed->copies_ : 1) * (rounded(bytes_of(function.buffers[i])) + 2 * kZone);
   const uint64_t junk = rounded(shape.traffic) * static_cast<uint64_t>(shape.threads);

@@ -16,9 +16,10 @@ namespace isomer::cost {
 class TestBed {
  public:
   struct Shape {
-    uint64_t weight_pool = 0;  // bytes that copies of the weights may take
-    size_t most_copies = 16;
-    uint64_t traffic = 0;  // bytes that each thread reads between writing the values and the kernel
+    uint64_t weight_pool = 0;  // bytes that copies of the weights may take,
+    uint64_t least_pool = 0;   // that they take at least,
+    size_t most_copies = 16;   // and more than that many copies only as far as the least asks for
+    uint64_t traffic = 0;      // bytes that each thread reads between writing the values and the kernel
     int threads = 1;
     const loop::Target* tiles =
         nullptr;  // of a kernel that uses tile registers: their rate is looked at round each run

@@ -4,15 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <set>
 
 #include "driver/labelled.h"
 #include "driver/model.h"
 #include "driver/piece.h"
+#include "driver/race.h"
 #include "driver/rule_files.h"
 #include "driver/summary.h"
 #include "driver/trace_file.h"
+#include "driver/verdict.h"
 #include "ops/table.h"
 #include "passes/manager.h"
 #include "rewrite/proof.h"
@@ -25,9 +27,6 @@
 namespace isomer::driver {
 #ifdef ISOMER_HAS_COMPILER
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr int64_t kOpenBatch = 1;
 constexpr int64_t kOpenLengths[] = {64, 512, 4096, 32768};  // what open sizes are taken to be when nobody says
@@ -87,14 +86,28 @@ class Optimization {
     ISOMER_CHECK_OK(name_rules());
     ISOMER_CHECK_OK(test_applications());
     if (out_.culprit) return std::move(out_);
-    ISOMER_CHECK_OK(choose());
-    if (!out_.culprit) remember(question);
+    ISOMER_TRY(const ir::Graph sized, with_sizes(original_, out_.assumed));
+    ISOMER_TRY(const auto sets, input_sets(sized));
+    ISOMER_TRY(const bool known, recall_verdict(question, sets));
+    if (!known) {
+      ISOMER_CHECK_OK(choose(sized, sets));
+      if (!out_.culprit) remember(question, sets);
+    }
     out_.kernels_measured = pricer_->measured();
     for (const Diagnostic& d : pricer_->take_warnings()) out_.warnings.push_back(d.message);
     return std::move(out_);
   }
 
  private:
+  struct Candidate {
+    ir::Graph graph;
+    std::vector<search::Step> steps;
+    std::string labels;
+    std::unique_ptr<Executor> executor;
+    double fastest = 1e30;
+  };
+  using InputSets = std::vector<std::vector<Tensor>>;
+
   Expected<void> prepare() {
     ISOMER_TRY(library_, load_rule_library(options_.rules, options_.trust));
     for (const rewrite::Rule& r : library_.rules) rules_.push_back(&r);
@@ -139,9 +152,48 @@ class Optimization {
     out_.labels = trace->labels;
     return out_.remembered = true;
   }
-  void remember(const std::string& question) {
+  void remember(const std::string& question, const InputSets& sets) {
     const bool interrupted = options_.search.stop && options_.search.stop->load();
-    if (!question.empty() && !out_.remembered && !interrupted) pricer_->set_answer(question, print(trace_of("", out_)));
+    if (question.empty() || interrupted) return;
+    if (!out_.remembered) pricer_->set_answer(question, print(trace_of("", out_)));
+    const Verdict v{out_.graph.content_hash().hex(),
+                    std::time(nullptr),
+                    out_.changed,
+                    out_.why_not,
+                    out_.input_sets,
+                    out_.errors,
+                    out_.before,
+                    out_.after};
+    pricer_->set_answer(verdict_question(question, sets), print(v));
+  }
+
+  // All that decides what the check and the timing come to, beside the result itself.
+  std::string verdict_question(const std::string& question, const InputSets& sets) const {
+    Hasher inputs;
+    for (const std::vector<Tensor>& set : sets)
+      for (const Tensor& t : set) inputs.add(t.content_hash());
+    return fmt::format("verdict on {} of {} inputs {} tolerance {} threads {} seconds {}", question,
+                       original_.content_hash().hex(), inputs.digest().hex(), options_.tolerance, options_.threads,
+                       options_.timing_seconds);
+  }
+
+  // Makes the result again, and takes over what was found out about it where it is the same graph.
+  Expected<bool> recall_verdict(const std::string& question, const InputSets& sets) {
+    if (!out_.remembered) return false;
+    const auto text = pricer_->answer(verdict_question(question, sets));
+    const std::optional<Verdict> v = text ? parse_verdict(*text) : std::nullopt;
+    if (!v) return false;
+    ISOMER_TRY(Candidate again, made(out_.steps, out_.labels));
+    if (again.graph.content_hash().hex() != v->result) return false;
+    out_.checked = v->when;
+    out_.changed = v->changed;
+    out_.why_not = v->why_not;
+    out_.input_sets = v->input_sets;
+    out_.errors = v->errors;
+    out_.before = v->before;
+    out_.after = v->after;
+    take(std::move(again));
+    return true;
   }
 
   Expected<void> search() {
@@ -223,15 +275,8 @@ class Optimization {
     return {};
   }
 
-  struct Candidate {
-    ir::Graph graph;
-    std::vector<search::Step> steps;
-    std::string labels;
-    std::unique_ptr<Executor> executor;
-    double fastest = 1e30;
-  };
-
-  Expected<Candidate> candidate(const std::vector<search::Step>& steps, const std::string& labels) {
+  // Not compiled yet.
+  Expected<Candidate> made(const std::vector<search::Step>& steps, const std::string& labels) {
     Candidate c{out_.start, {}, labels, nullptr};
     if (!steps.empty()) {
       const bool some = steps.size() < out_.steps.size();
@@ -242,6 +287,11 @@ class Optimization {
       c.steps = std::move(r.steps);
     }
     ISOMER_TRY(c.graph, with_labels(c.graph, labels));
+    return c;
+  }
+
+  Expected<Candidate> candidate(const std::vector<search::Step>& steps, const std::string& labels) {
+    ISOMER_TRY(Candidate c, made(steps, labels));
     ISOMER_CHECK_OK(compile(c));
     return c;
   }
@@ -266,20 +316,15 @@ class Optimization {
     return std::optional(std::move(c));
   }
 
-  // Interleaved runs, so that what else the machine does meets all of them; the fastest run of each counts.
-  static Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs, double seconds) {
-    for (Candidate& c : all) {
-      ISOMER_CHECK_OK(c.executor->prepare(inputs));
-      ISOMER_CHECK_OK(c.executor->run(inputs));
-    }
-    constexpr int kRounds = 5;
-    const auto begin = Clock::now();
-    for (int round = 0; round < kRounds || since(begin) < seconds; ++round)
-      for (Candidate& c : all) {
-        const auto start = Clock::now();
-        ISOMER_CHECK_OK(c.executor->run(inputs));
-        c.fastest = std::min(c.fastest, since(start));
-      }
+  Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) {
+    RaceOptions how;
+    how.seconds = options_.timing_seconds;
+    how.one_thread = options_.threads == 1;
+    how.target = pricer_->options().target;
+    std::vector<Executor*> runners;
+    for (const Candidate& c : all) runners.push_back(c.executor.get());
+    ISOMER_TRY(const std::vector<double> fastest, race(runners, inputs, how));
+    for (size_t i = 0; i < all.size(); ++i) all[i].fastest = fastest[i];
     return {};
   }
 
@@ -339,8 +384,8 @@ class Optimization {
   }
 
   // Random inputs, and those that were given.
-  Expected<std::vector<std::vector<Tensor>>> input_sets(const ir::Graph& sized) {
-    std::vector<std::vector<Tensor>> out;
+  Expected<InputSets> input_sets(const ir::Graph& sized) {
+    InputSets out;
     InputOptions random = options_.inputs;
     random.files.clear();
     ISOMER_TRY(std::vector<Tensor> first, make_inputs(sized, random));
@@ -353,16 +398,14 @@ class Optimization {
 
   // Runs and times the candidates against the input. Of those that are faster, the first that is as fast as the best within
   // noise is taken: all steps before fewer.
-  Expected<void> choose() {
-    ISOMER_TRY(const ir::Graph sized, with_sizes(original_, out_.assumed));
-    ISOMER_TRY(const auto sets, input_sets(sized));
+  Expected<void> choose(const ir::Graph& sized, const InputSets& sets) {
     const std::vector<Tensor>& inputs = sets[0];
     ISOMER_TRY(std::vector<Candidate> all, candidates());
     if (all.size() > 1) {
       ISOMER_CHECK_OK(check(all[1], sized, sets));
       if (out_.culprit) return {};
     }
-    ISOMER_CHECK_OK(time(all, inputs, options_.timing_seconds));
+    ISOMER_CHECK_OK(time(all, inputs));
     double best = all[0].fastest;
     for (const Candidate& c : all) best = std::min(best, c.fastest);
     size_t taken = 0;
@@ -381,15 +424,19 @@ class Optimization {
                                1e3 * all[0].fastest, 1e3 * all[1].fastest);
     out_.before = figures(all[0]);
     out_.after = figures(all[taken]);
-    out_.steps = std::move(all[taken].steps);
-    out_.labels = std::move(all[taken].labels);
-    out_.labelled =
-        static_cast<size_t>(std::max<ptrdiff_t>(0, std::count(out_.labels.begin(), out_.labels.end(), '\n') - 1));
-    out_.graph = std::move(all[taken].graph);
+    take(std::move(all[taken]));
     return {};
   }
 
-  Expected<void> check(Candidate& result, const ir::Graph& sized, const std::vector<std::vector<Tensor>>& sets) {
+  void take(Candidate c) {
+    out_.steps = std::move(c.steps);
+    out_.labels = std::move(c.labels);
+    out_.labelled =
+        static_cast<size_t>(std::max<ptrdiff_t>(0, std::count(out_.labels.begin(), out_.labels.end(), '\n') - 1));
+    out_.graph = std::move(c.graph);
+  }
+
+  Expected<void> check(Candidate& result, const ir::Graph& sized, const InputSets& sets) {
     out_.errors.clear();
     out_.input_sets = sets.size();
     for (const std::vector<Tensor>& inputs : sets) {

@@ -30,7 +30,7 @@ struct OptimizeOptions {
   std::map<std::string, int64_t> assumed;         // sizes that stay open in the model, for pricing and checking
   bool layout =
       false;           // rewrites are priced with their best layouts and algorithms, and the result gets them as labels
-  bool fresh = false;  // search also where the store remembers what came of the same search
+  bool fresh = false;  // search, check and time also where the store remembers what came of it
   InputOptions inputs;                                // of the check: the files, on top of random ones with this seed
   double tolerance = 1e-4;                            // of an output's largest magnitude
   double timing_seconds = 2;                          // of the comparison of the result with the input
@@ -61,6 +61,7 @@ struct Optimized {
   size_t labelled = 0;              // values with a label
   size_t kernels_measured = 0;
   bool remembered = false;  // by the store: nothing was searched
+  int64_t checked = 0;      // when the same result was checked and timed, in seconds since 1970; 0: now
   search::Statistics statistics;
   std::map<std::string, RuleUse> rules;  // those in `steps`
   Figures before, after;

@@ -86,6 +86,12 @@ Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>&
     out.seconds += k.seconds;
     out.estimate += k.estimate;
   }
+  if (options.layout) {
+    ISOMER_TRY(const cost::Labelling best, pricer->label(graph));
+    out.labelled_seconds = best.seconds;
+    for (const cost::LabelChoice& c : best.choices)
+      out.labels.push_back({c.value, std::string(compile::name(c.algorithm)), c.standard, c.seconds});
+  }
   out.warnings = texts(pricer->take_warnings());
   if (options.run) ISOMER_CHECK_OK(add_runs(graph, inputs, options, out));
   return out;

@@ -16,6 +16,7 @@ struct PricingOptions {
   int threads = 0;        // 0: one per core
   bool estimate = false;  // by the analytic model alone: nothing is timed, and the store is not asked
   std::string store;      // file; "": the standard place, "-": none
+  bool layout = false;    // also with the best layouts and algorithms
   bool run = false;       // also run the model
   double seconds = 2;     // of timed runs
 };
@@ -29,11 +30,19 @@ struct PricedKernel {
   double fastest = 0;  // in runs of the model; 0 when it was not run
 };
 
+// A group of stages that is faster in another way than the compiler's own.
+struct LabelGain {
+  std::string value, algorithm;
+  double standard = 0, seconds = 0;
+};
+
 struct Pricing {
   std::vector<PricedKernel> kernels;
   double seconds = 0, estimate = 0;
   size_t measured = 0, estimated = 0;  // kernels timed for this answer; steps that nobody timed
   int threads = 1;
+  double labelled_seconds = 0;  // with the labels; 0 when they were not asked for
+  std::vector<LabelGain> labels;
   double price_seconds = 0;           // that finding the price took
   double fastest = 0, median = 0;     // of the runs; 0 when it was not run
   std::vector<std::string> warnings;  // about the store

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "driver/inputs.h"
 #include "driver/pricing.h"
@@ -24,14 +23,6 @@ std::string time(double seconds) {
   return seconds < 1 ? fmt::format("{:.3f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
 }
 
-std::string day(int64_t seconds) {
-  const std::time_t t = seconds;
-  std::tm parts = {};
-  char text[32] = "-";
-  if (seconds > 0 && gmtime_r(&t, &parts)) std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
-  return text;
-}
-
 std::string kernel_table(const driver::Pricing& p, bool all) {
   constexpr size_t kShown = 20;
   std::vector<driver::PricedKernel> kernels = p.kernels;
@@ -51,11 +42,27 @@ std::string kernel_table(const driver::Pricing& p, bool all) {
   return out;
 }
 
+std::string label_table(const driver::Pricing& p) {
+  std::string out = fmt::format("labelled     {} with the best layouts and algorithms\n\n{:<12}{:>12}{:>12}  {}\n",
+                                time(p.labelled_seconds), "algorithm", "compiler's", "labelled", "value");
+  for (const driver::LabelGain& g : p.labels)
+    out +=
+        fmt::format("{:<12}{:>12}{:>12}  {}\n", g.algorithm, time(g.standard), time(g.seconds), printable(g.value, 60));
+  return out;
+}
+
 nlohmann::ordered_json data(const std::string& source, const driver::Pricing& p) {
   nlohmann::ordered_json j{
       {"model", source},        {"threads", p.threads},     {"seconds", p.seconds},        {"estimate", p.estimate},
       {"measured", p.measured}, {"estimated", p.estimated}, {"priced_in", p.price_seconds}};
   j["run"] = p.fastest > 0 ? nlohmann::ordered_json{{"min", p.fastest}, {"median", p.median}} : nullptr;
+  if (p.labelled_seconds > 0) {
+    j["labelled_seconds"] = p.labelled_seconds;
+    j["labels"] = nlohmann::json::array();
+    for (const driver::LabelGain& g : p.labels)
+      j["labels"].push_back(
+          {{"value", g.value}, {"algorithm", g.algorithm}, {"standard", g.standard}, {"seconds", g.seconds}});
+  }
   j["kernels"] = nlohmann::json::array();
   for (const driver::PricedKernel& k : p.kernels)
     j["kernels"].push_back({{"kernel", k.kernel},
@@ -89,6 +96,7 @@ Expected<Answer> show_model(const Options& o) {
         fmt::format("measured     {} at best, {} at the median; predicted is {:+.1f}% of the best\n", time(p.fastest),
                     time(p.median), 100 * ((o.pricing.estimate ? p.estimate : p.seconds) / p.fastest - 1));
   a.text += fmt::format("priced in    {}\n", time(p.price_seconds));
+  if (o.pricing.layout) a.text += label_table(p);
   a.text += kernel_table(p, o.all);
   a.json = data(model.source, p);
   return a;
@@ -153,6 +161,8 @@ Action declare_cost(CLI::App& app) {
   declare_bindings(*show, o->model);
   show->add_option("--threads", o->pricing.threads, "Threads of a run; 0: one per core")->check(CLI::Range(0, 256));
   show->add_flag("--estimate", o->pricing.estimate, "By the analytic model alone: nothing is timed");
+  show->add_flag("--layout", o->pricing.layout,
+                 "Also the price with the best layouts and algorithms, and where they are not the compiler's own");
   show->add_flag("--measure", o->pricing.run, "Run the model too, and show what it and its kernels take");
   show->add_option("--duration", o->pricing.seconds, "Seconds of timed runs")
       ->capture_default_str()

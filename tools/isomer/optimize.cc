@@ -116,6 +116,7 @@ nlohmann::ordered_json data(const driver::Optimized& r, const std::string& sourc
                  {"duplicates", s.duplicates}, {"estimated", s.estimated},
                  {"refused", s.refused},       {"kernels_measured", r.kernels_measured},
                  {"remembered", r.remembered}};
+  j["checked"] = r.checked > 0 ? nlohmann::ordered_json(day(r.checked)) : nullptr;
   j["labels"] = r.labelled;
   j["input_sets"] = r.input_sets;
   j["tested_over_field"] = r.tested;
@@ -153,6 +154,10 @@ std::string text(const driver::Optimized& r, const std::string& source) {
   if (r.tested + r.untested > 0)
     out +=
         fmt::format("rewrites     {} tested over a prime field, {} have no arithmetic there\n", r.tested, r.untested);
+  if (r.checked > 0)
+    out +=
+        fmt::format("checked      on {}: the same model, inputs and result, byte for byte; --fresh runs them again\n",
+                    day(r.checked));
   out += fmt::format(
       "accuracy     largest error {:.2g} of the largest magnitude, against the original in double, on {} set{} of "
       "inputs\n",

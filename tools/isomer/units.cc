@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <ctime>
+
 namespace isomer::tool {
 namespace {
 
@@ -21,5 +23,13 @@ std::string count(int64_t n) {
   return s;
 }
 std::string bytes(int64_t n) { return scaled(n, "B"); }
+
+std::string day(int64_t seconds) {
+  const std::time_t t = seconds;
+  std::tm parts = {};
+  char text[32] = "-";
+  if (seconds > 0 && gmtime_r(&t, &parts)) std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
 
 }  // namespace isomer::tool

@@ -1,4 +1,4 @@
-// Numbers as people read them: 25.6 M, 102.4 MB.
+// Numbers as people read them: 25.6 M, 102.4 MB; dates.
 #pragma once
 
 #include <cstdint>
@@ -8,5 +8,6 @@ namespace isomer::tool {
 
 std::string count(int64_t n);
 std::string bytes(int64_t n);
+std::string day(int64_t seconds);  // since 1970, as 2026-11-15; - for none
 
 }  // namespace isomer::tool

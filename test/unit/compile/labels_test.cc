@@ -71,7 +71,8 @@ TEST(Labels, AnyLabelsGiveTheSameResults) {
     std::vector<size_t> choice;
     for (const auto& v : space->variables()) choice.push_back(random.below(v.labels.size()));
     std::vector<Algorithm> algorithms;
-    for (size_t f = 0; f < space->factors().size(); ++f) algorithms.push_back(static_cast<Algorithm>(random.below(6)));
+    for (size_t f = 0; f < space->factors().size(); ++f)
+      algorithms.push_back(static_cast<Algorithm>(random.below(kAlgorithmCount)));
     const Labels labels = space->labels(choice, algorithms);
     const auto labelled = driver::with_labels(g, print(labels, options.target));
     ASSERT_TRUE(labelled.ok()) << labelled.error().to_string();

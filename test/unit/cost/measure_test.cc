@@ -4,7 +4,9 @@
 
 #include "codegen/codegen.h"
 #include "cost/test_bed.h"
+#include "cost/tile_rate.h"
 #include "cost/work.h"
+#include "loop/intrinsics.h"
 
 namespace isomer::cost {
 namespace {
@@ -61,6 +63,16 @@ TEST(Measure, OtherElementTypes) {
   }
 }
 
+TEST(Measure, TileRegistersHaveARateWhereTheMachineHasThem) {
+  const loop::Target host = *codegen::host_target();
+  const bool there = loop::split_product_for(host) != nullptr;
+  EXPECT_EQ(tile_register_rate(host) > 0, there);
+  loop::Target other = host;
+  other.name = "x86-64-v4";
+  EXPECT_EQ(tile_register_rate(other), 0);
+  EXPECT_FALSE(uses_tile_registers(copy(8, 0)));
+}
+
 TEST(Measure, OutliersAreDropped) {
   std::vector<double> samples(50, 1.0);
   for (size_t i = 0; i < 20; ++i) samples[i] = 10.0 + static_cast<double>(i);
@@ -70,7 +82,7 @@ TEST(Measure, OutliersAreDropped) {
 
 TEST(Measure, WeightsHaveCopiesUpToThePool) {
   const loop::Function f = copy(1000, 0);
-  const auto bed = TestBed::make(f, {Role::Weight, Role::Value}, {20000, 16, 0, 1});
+  const auto bed = TestBed::make(f, {Role::Weight, Role::Value}, {20000, 0, 16, 0, 1});
   ASSERT_TRUE(bed.ok());
   EXPECT_EQ((*bed)->copies(), 5U);
   EXPECT_NE((*bed)->argument(0, 0), (*bed)->argument(0, 1));

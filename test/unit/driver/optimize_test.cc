@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "driver/trace_file.h"
+#include "driver/verdict.h"
 #include "ops/table.h"
 
 namespace isomer::driver {
@@ -137,6 +138,44 @@ TEST_F(Optimize, ATraceIsMadeAgain) {
   EXPECT_EQ(std::count_if(first->graph.nodes().begin(), first->graph.nodes().end(),
                           [](const ir::Node& n) { return n.op->name == "matmul"; }),
             1);
+}
+
+// What was checked and timed is not checked and timed again for the same bytes.
+TEST_F(Optimize, ASecondRunTakesOverWhatWasChecked) {
+  OptimizeOptions with = options(write("true.rules", kTrue));
+  with.store = (folder_ / "kernels.db").string();
+  const auto first = optimize(model(), with), second = optimize(model(), with);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->checked, 0);
+  EXPECT_GT(second->checked, 0);
+  EXPECT_TRUE(second->remembered);
+  EXPECT_TRUE(identical(first->graph, second->graph));
+  EXPECT_EQ(second->changed, first->changed);
+  EXPECT_EQ(second->errors.size(), first->errors.size());
+  EXPECT_EQ(second->after.kernels, first->after.kernels);
+  EXPECT_EQ(second->tested, first->tested);  // each rewrite is tested every time
+  with.inputs.seed += 1;
+  const auto other_inputs = optimize(model(), with);
+  ASSERT_TRUE(other_inputs.ok());
+  EXPECT_EQ(other_inputs->checked, 0);
+  with.inputs.seed -= 1;
+  with.fresh = true;
+  const auto fresh = optimize(model(), with);
+  ASSERT_TRUE(fresh.ok());
+  EXPECT_FALSE(fresh->remembered);
+  EXPECT_EQ(fresh->checked, 0);
+}
+
+TEST_F(Optimize, VerdictsAreTextAndDamagedOnesCountForNothing) {
+  Verdict v{"abc", 5, true, "why", 2, {{"y", 0.5, false}, {"z", 0, true}}, {}, {}};
+  v.after.kernels = 7;
+  const auto again = parse_verdict(print(v));
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(print(*again), print(v));
+  EXPECT_EQ(again->after.kernels, 7U);
+  for (const char* text : {"", "{}", "[1, 2", R"({"format": "isomer verdict", "version": 1})",
+                           R"({"format": "isomer verdict", "version": 1, "result": 3})"})
+    EXPECT_FALSE(parse_verdict(text).has_value()) << text;
 }
 
 TEST_F(Optimize, DamagedTracesAreRefused) {

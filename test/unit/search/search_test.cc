@@ -98,8 +98,8 @@ int64_t count(const ir::Graph& g, std::string_view op) {
   return std::count_if(g.nodes().begin(), g.nodes().end(), [&](const ir::Node& n) { return n.op->name == op; });
 }
 
-void expect_same_function(const ir::Graph& a, const ir::Graph& b) {
-  Tensor x(DType::F32, {1, 4, 5, 5});
+void expect_same_function(const ir::Graph& a, const ir::Graph& b, std::vector<int64_t> dims = {1, 4, 5, 5}) {
+  Tensor x(DType::F32, std::move(dims));
   Random random(3);
   for (int64_t i = 0; i < x.size(); ++i) x.set_real(i, random.uniform(-1, 1));
   const auto left = interp::run(a, ops::table(), {x}), right = interp::run(b, ops::table(), {x});
@@ -155,6 +155,67 @@ TEST(Search, RelaxedFindsWhatGreedyDoesNot) {
   const Outcome o = search(g, options);
   EXPECT_EQ(count(o.graph, "conv"), 1);
   expect_same_function(g, o.graph);
+}
+
+// Images of every second pixel as a batch: moves before and behind that cancel between two convolutions.
+constexpr const char* kFold = R"(
+rule fold : exact
+  ?x : T[N, C, 2*H, 2*W]  ?w : T[O, C, kh, kw]
+  conv(?x, ?w){strides=[1, 1], pads=[2*p, 2*q, 2*p, 2*q], dilations=[2, 2]}
+  =>
+  %pixels = transpose(reshape(?x, [N, C, H, 2, W, 2])){perm=[3, 5, 0, 1, 2, 4]}
+  %y = conv(reshape(%pixels, [4*N, C, H, W]), ?w){strides=[1, 1], pads=[p, q, p, q]}
+  %apart = transpose(reshape(%y, [2, 2, N, O, H+2*p-kh+1, W+2*q-kw+1])){perm=[2, 3, 4, 0, 5, 1]}
+  reshape(%apart, [N, O, (H+2*p-kh+1)*2, (W+2*q-kw+1)*2])
+  where nonnegative(p, q), H+2*p >= kh, W+2*q >= kw
+)";
+
+TEST(Search, PlacesThatPayOnlyTogetherAreOneRegion) {
+  const std::vector<rewrite::Rule> fold = *rewrite::parse_rules(kFold, ops::table());
+  EXPECT_TRUE(wraps(fold[0], ops::table()));
+  for (const rewrite::Rule& r : rules()) EXPECT_FALSE(wraps(r, ops::table())) << r.name;
+  ir::GraphBuilder b(ops::table(), "dilated");
+  ir::Value x = *b.input("x", {DType::F32, Shape::of({1, 4, 4, 4}), nullptr});
+  for (uint64_t i = 0; i < 2; ++i) {
+    const ir::Attrs dilated{{"pads", std::vector<int64_t>{2, 2, 2, 2}}, {"dilations", std::vector<int64_t>{2, 2}}};
+    x = *b.add1("relu", {*b.add1("conv", {x, weights(b, {4, 4, 3, 3}, i)}, dilated)});
+  }
+  b.output("y", x);
+  const ir::Graph g = *std::move(b).finish();
+  // Moves cost 3 in all, however many there are: those in the middle cancel.
+  const Cost cost = [](const ir::Graph& graph) -> Expected<double> {
+    double sum = count(graph, "transpose") > 0 ? 3 : 0;
+    for (const ir::Node& n : graph.nodes())
+      if (n.op->name == "conv") sum += n.attrs.get<std::vector<int64_t>>("dilations") ? 3 : 1;
+    return sum;
+  };
+  const auto found = optimise(g, ops::table(), pointers(fold), cost, nullptr, {});
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(count(found->graph, "transpose"), 4);
+  EXPECT_EQ(found->statistics.regions, 1U);
+  expect_same_function(g, found->graph, {1, 4, 4, 4});
+}
+
+// A graph from which no other rule goes on has to be nearly as good as its parent to be priced.
+TEST(Search, DeadEndsAreNotPriced) {
+  const std::vector<rewrite::Rule> all = rules();
+  const Cost estimate = [](const ir::Graph& graph) -> Expected<double> {
+    double taps = 1;
+    for (const ir::Node& n : graph.nodes())
+      if (n.op->name == "conv") taps += 0.05 * static_cast<double>(graph.type(n.inputs[1]).shape.values()[2]);
+    return taps;
+  };
+  Options options;
+  options.dead_end = 1.05;
+  const auto alone = [&](int64_t kernels) {
+    ir::GraphBuilder b(ops::table(), "alone");
+    const ir::Value x = *b.input("x", {DType::F32, Shape::of({1, 4, 5, 5}), nullptr});
+    for (int64_t k = 0; k < kernels; ++k)
+      b.output(std::to_string(k), conv(b, x, 4, 2, 1 + 2 * k, static_cast<uint64_t>(k)));
+    return optimise(*std::move(b).finish(), ops::table(), pointers(all), toy_cost, estimate, options);
+  };
+  EXPECT_EQ(alone(1)->statistics.priced, 1U);  // enlarging leads nowhere
+  EXPECT_GT(alone(2)->statistics.priced, 1U);  // here to two kernels of one size
 }
 
 TEST(Search, NothingIsEverDearerThanTheInput) {

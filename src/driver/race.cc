@@ -1,0 +1,81 @@
+#include "driver/race.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+
+#ifdef ISOMER_HAS_COMPILER
+#include "cost/tile_rate.h"
+#endif
+
+namespace isomer::driver {
+namespace {
+
+constexpr int kRounds = 5;
+constexpr int kLeastRuns = 3;      // of each, at the full rate
+constexpr double kFullRate = 0.9;  // of the best rate of tile registers
+constexpr double kPatience = 3;    // times the seconds, for runs at that rate
+
+struct Run {
+  double seconds = 0, tile_rate = 0;
+};
+
+double clock_of(bool one_thread) {
+  timespec t = {};
+  clock_gettime(one_thread ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+double tile_rate([[maybe_unused]] const loop::Target& target) {
+#ifdef ISOMER_HAS_COMPILER
+  return cost::tile_register_rate(target);
+#else
+  return 0;
+#endif
+}
+
+std::vector<double> at_full_rate(const std::vector<Run>& runs, double best) {
+  std::vector<double> out;
+  for (const Run& r : runs)
+    if (r.tile_rate >= kFullRate * best) out.push_back(r.seconds);
+  return out;
+}
+
+}  // namespace
+
+Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
+                                   const RaceOptions& options) {
+  for (Executor* e : runners) {
+    ISOMER_CHECK_OK(e->prepare(inputs));
+    ISOMER_CHECK_OK(e->run(inputs));
+  }
+  std::vector<std::vector<Run>> runs(runners.size());
+  double best = 0;
+  const double begin = clock_of(false);
+  const auto wanting = [&] {
+    return std::any_of(runs.begin(), runs.end(),
+                       [&](const auto& r) { return at_full_rate(r, best).size() < kLeastRuns; });
+  };
+  for (int round = 0;; ++round) {
+    const double passed = clock_of(false) - begin;
+    if (round >= kRounds && passed >= options.seconds && (!wanting() || passed >= kPatience * options.seconds)) break;
+    for (size_t i = 0; i < runners.size(); ++i) {
+      Run run;
+      const double before = tile_rate(options.target), start = clock_of(options.one_thread);
+      ISOMER_CHECK_OK(runners[i]->run(inputs));
+      run.seconds = clock_of(options.one_thread) - start;
+      run.tile_rate = std::min(before, tile_rate(options.target));
+      best = std::max(best, run.tile_rate);
+      runs[i].push_back(run);
+    }
+  }
+  std::vector<double> out;
+  for (const auto& r : runs) {
+    std::vector<double> times = at_full_rate(r, best);
+    if (times.empty()) times = at_full_rate(r, 0);
+    out.push_back(*std::min_element(times.begin(), times.end()));
+  }
+  return out;
+}
+
+}  // namespace isomer::driver

@@ -1,0 +1,23 @@
+// A race: several executors of the same inputs run in turns, so that what else the machine does meets all of them.
+#pragma once
+
+#include <vector>
+
+#include "driver/executor.h"
+#include "loop/target.h"
+
+namespace isomer::driver {
+
+struct RaceOptions {
+  double seconds = 2;
+  // Of one thread the processor time counts, to which others on the machine add little; else the time on the clock.
+  bool one_thread = false;
+  loop::Target
+      target;  // with tile registers: runs that did not have their full rate do not count, unless there are no others
+};
+
+// Seconds of the fastest run of each.
+Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
+                                   const RaceOptions& options);
+
+}  // namespace isomer::driver
