@@ -13,6 +13,8 @@
 namespace isomer::cost {
 namespace {
 
+const std::string kTried = "tried ";  // before the key of a rough time
+
 // Processes that share a store take turns in measuring, so that they do not time each other.
 class Turn {
  public:
@@ -120,7 +122,13 @@ size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<doubl
     open.clear();
     seen.clear();
     for (const Item& item : items) {
-      const Known k = known(item, true);
+      Known k = known(item, true);
+      if (hurried && k.seconds == 0 && k.tried == 0)
+        if (const auto timing = store_->find(kTried + item.key)) {
+          k.tried = timing->seconds;
+          const std::lock_guard lock(mutex_);
+          kernels_[item.key] = k;
+        }
       if (k.seconds == 0 && !k.failed && !(hurried && k.tried > 0) && seen.emplace(item.key, 0).second)
         open.push_back(&item);
     }
@@ -138,7 +146,7 @@ size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<doubl
     how.most_seconds /= how.goes;
     how.goes = 1;
   }
-  how.tile_rate = std::max(tile_rate_, machine_.tile_rate);
+  how.tile_rate = tile_rate();
   how.traffic = static_cast<uint64_t>(options_.target.l2_bytes) / 2;
   std::vector<Subject> subjects;
   for (const Item* item : open) {
@@ -148,12 +156,18 @@ size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<doubl
   }
   const std::vector<Expected<Timing>> times = cost::measure(subjects, how, &how.tile_rate);
   // Kept for the next process; this one's estimates stay as they were.
-  if (how.tile_rate > tile_rate_) store_->set_fact("tile_rate", tile_rate_ = how.tile_rate);
+  if (how.tile_rate > tile_rate()) {
+    tile_rate_ = how.tile_rate;
+    store_->set_fact("tile_rate", how.tile_rate);
+  }
   size_t measured = 0;
   for (size_t n = 0; n < open.size(); ++n) {
     Known k = known(*open[n], false);
-    k.failed = !times[n].ok() || times[n]->seconds <= 0;
-    if (!k.failed && hurried) k.tried = times[n]->seconds;
+    k.failed = !times[n].ok() || (times[n]->seconds <= 0 && !hurried);
+    if (!k.failed && hurried && times[n]->seconds > 0) {
+      k.tried = times[n]->seconds;
+      store_->add(kTried + open[n]->key, *times[n]);
+    }
     if (!k.failed && !hurried) {
       k.seconds = times[n]->seconds;
       store_->add(open[n]->key, *times[n]);

@@ -2,6 +2,7 @@
 // analytic model. Any number of threads may ask at the same time; one of them measures at a time, in one process at a time.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -46,13 +47,14 @@ class KernelTimes {
   Known known(const Item& item, bool look_up);
   // Times those that nobody knows, when measuring is on; how many.
   size_t measure(const std::vector<Item>& items);
-  // The same in a hurry, to tell what is worth being measured: not kept in the store. Those that are clearly slower than
-  // their limit get a rough time.
+  // The same in a hurry, to tell what is worth being measured; no price counts these times. Those that are clearly slower
+  // than their limit get a rough one.
   void try_out(const std::vector<Item>& items, const std::vector<double>& limits);
 
   const Machine& machine() const { return machine_; }
   Store& store() { return *store_; }
   size_t measured() const { return measured_; }
+  double tile_rate() const { return std::max(machine_.tile_rate, tile_rate_.load()); }  // the best seen (tile_rate.h)
 
  private:
   void find_machine();
@@ -61,9 +63,9 @@ class KernelTimes {
   const Options options_;
   Machine machine_;
   std::unique_ptr<Store> store_;
-  std::mutex measuring_;  // taken before `mutex_`
-  double tile_rate_ = 0;  // the best seen; of the one who measures
-  std::mutex mutex_;      // of what follows
+  std::mutex measuring_;               // taken before `mutex_`
+  std::atomic<double> tile_rate_ = 0;  // the best seen
+  std::mutex mutex_;                   // of what follows
   std::unordered_map<std::string, Known> kernels_;
   std::atomic<size_t> measured_ = 0;
 };

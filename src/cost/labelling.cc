@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "cost/label_solver.h"
+#include "cost/tile_rate.h"
 
 namespace isomer::cost {
 namespace {
 
 // A label other than the compiler's own must promise this much: the least of many timings is the luckiest.
 constexpr double kLuck = 1.02;
+// And one that takes tile registers where the compiler would not this much: neighbours on a shared machine take them away.
+constexpr double kTileLuck = 1.1;
 // Kernels whose estimate is so many times that of the compiler's own choice are not timed.
 constexpr double kHopeless = 2, kHopelessOrder = 1.3;  // by another algorithm, in another order
 constexpr double kContender = 1.05;  // times the compiler's own: what is slower than that in one go is not measured
@@ -21,6 +24,7 @@ struct Way {
   std::shared_ptr<const compile::KernelCache::Entry> kernels;  // keeps the items' functions
   double estimate = 0, seconds = 0;
   bool timed = true;
+  bool tiles = false;  // tile registers
 };
 
 // The tables of a graph's label space, filled with times.
@@ -71,6 +75,7 @@ class Labeller {
           w.items.push_back(
               item_of(kernel.function, work.kernels->signatures[k], std::move(roles), kernel.flops, kernel.bytes));
           w.estimate += times_.known(w.items.back(), true).estimate;
+          w.tiles = w.tiles || uses_tile_registers(kernel.function);
         }
         ways.push_back(std::move(w));
       }
@@ -157,8 +162,11 @@ class Labeller {
     const std::vector<Way>& ways = ways_[f][c];
     if (ways.empty()) return {0, 0.0};
     size_t best = 0;
+    const auto priced = [&](size_t i) {
+      return i == 0 ? ways[0].seconds : ways[i].seconds * (ways[i].tiles && !ways[0].tiles ? kTileLuck : kLuck);
+    };
     for (size_t i = 1; i < ways.size(); ++i)
-      if (ways[i].seconds * kLuck < ways[best].seconds) best = i;
+      if (priced(i) < priced(best)) best = i;
     return {best, ways[best].seconds};
   }
 

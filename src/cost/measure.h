@@ -24,7 +24,8 @@ struct Subject {
   std::vector<Role> roles;      // one per argument
   double flops = 0, bytes = 0;  // the step's: the runtime decides by them whether threads pay
   double expected = 0;          // seconds, about; 0: not known
-  double limit = 0;             // seconds: a kernel that is clearly slower is not run again; 0: none
+  // Seconds: a kernel that is clearly slower is not run again, and where no run counts its time is 0; 0: no limit.
+  double limit = 0;
 };
 
 struct MeasureOptions {

@@ -167,6 +167,7 @@ void Pricer::set_answer(const std::string& question, const std::string& text) {
 }
 
 double Pricer::step_seconds() const { return impl_->times.machine().step_seconds; }
+double Pricer::tile_rate() const { return impl_->times.tile_rate(); }
 const PricerOptions& Pricer::options() const { return impl_->options; }
 std::vector<Diagnostic> Pricer::take_warnings() { return impl_->times.store().take_warnings(); }
 

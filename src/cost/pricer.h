@@ -69,6 +69,7 @@ class Pricer {
   // price() with its parts, in the order of the plan and with the graph's own labels; not remembered.
   Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph);
   double step_seconds() const;  // the fixed cost of a step, a part of the price of every kernel
+  double tile_rate() const;     // the best rate of tile registers that was seen (tile_rate.h)
 
   const PricerOptions& options() const;
   size_t measured() const;  // kernels timed so far

@@ -321,6 +321,7 @@ class Optimization {
     how.seconds = options_.timing_seconds;
     how.one_thread = options_.threads == 1;
     how.target = pricer_->options().target;
+    how.tile_rate = pricer_->tile_rate();
     std::vector<Executor*> runners;
     for (const Candidate& c : all) runners.push_back(c.executor.get());
     ISOMER_TRY(const std::vector<double> fastest, race(runners, inputs, how));

@@ -50,7 +50,7 @@ Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const 
     ISOMER_CHECK_OK(e->run(inputs));
   }
   std::vector<std::vector<Run>> runs(runners.size());
-  double best = 0;
+  double best = options.tile_rate;
   const double begin = clock_of(false);
   const auto wanting = [&] {
     return std::any_of(runs.begin(), runs.end(),

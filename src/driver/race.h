@@ -12,8 +12,9 @@ struct RaceOptions {
   double seconds = 2;
   // Of one thread the processor time counts, to which others on the machine add little; else the time on the clock.
   bool one_thread = false;
-  loop::Target
-      target;  // with tile registers: runs that did not have their full rate do not count, unless there are no others
+  // With tile registers: runs that did not have their full rate do not count, unless there are no others.
+  loop::Target target;
+  double tile_rate = 0;  // the best that they were seen to have
 };
 
 // Seconds of the fastest run of each.
