@@ -465,6 +465,7 @@ std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group
   if (scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
   ContractionKernel kernel(scene, group, tile, name);
   if (rows == SplitRows::WherePays && !kernel.pays()) return std::nullopt;
+  if (rows != SplitRows::WherePays && !scene.value(c.b->tensor).constant && !kernel.pays()) return std::nullopt;
   if (rows == SplitRows::Gathered && !kernel.without_image()) return std::nullopt;
   return kernel.make();
 }
