@@ -42,7 +42,7 @@ inline void expect_compiles(const std::string& text, double tolerance = 1e-5, co
   if (g.outputs().empty()) return;
   auto target = codegen::host_target();
   ASSERT_TRUE(target.ok());
-  options.lower.target = *target;
+  if (options.lower.target.name.empty()) options.lower.target = *target;
   const std::vector<Tensor> inputs = random_inputs(g, 7);
   interp::Options exact;
   exact.wide = wide;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/random.h"
@@ -58,6 +59,29 @@ TEST(IntegerProducts, MatrixProductsOfEveryShape) {
                                                                    {300, 129, 50}})
     expect_exact(fmt::format("graph @g(%x: u8[{},{}]) {{ return matmul_integer(%x, {}) }}", m, k,
                              bytes("i8", fmt::format("{},{}", k, n), k * n)));
+}
+
+// The same by vectors alone, and on machines that have no such instruction.
+TEST(IntegerProducts, OtherTargets) {
+  const auto host = codegen::host_target();
+  ASSERT_TRUE(host.ok());
+  for (const char* name : {"x86-64-v4-vnni", "x86-64-v3", "aarch64-dotprod", "aarch64"}) {
+    const auto target = loop::parse_target(name);
+    ASSERT_TRUE(target.ok());
+    const auto missing = [&](const std::string& f) { return !host->has(f); };
+    if (target->arch != host->arch || std::any_of(target->features.begin(), target->features.end(), missing)) continue;
+    compile::ExecutableOptions options;
+    options.lower.target = *target;
+    for (const int64_t m : {1, 15, 48})
+      expect_compiles(
+          fmt::format("graph @g(%x: i8[{},70]) {{ return matmul_integer(%x, {}, const i8[] 7, const u8[] 130) }}", m,
+                      bytes("u8", "70,33", 70 * 33)),
+          0, options, false);
+    expect_compiles(
+        fmt::format("graph @g(%x: u8[1,16,9,9]) {{ return conv_integer(%x, {}, const u8[] 9){{pads=[1,1,1,1]}} }}",
+                    bytes("i8", "24,16,3,3", 24 * 144)),
+        0, options, false);
+  }
 }
 
 TEST(IntegerProducts, SignsAndZeroPoints) {
