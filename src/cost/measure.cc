@@ -25,7 +25,8 @@ constexpr double kFullRate = 0.9;                   // of the best rate of tile 
 constexpr double kRound = 0.01;                     // seconds of all copies
 constexpr uint64_t kNearCaches = 4;                 // second caches that the copies do not fit into
 constexpr double kColdLimit = 3, kWarmLimit = 1.3;  // times the limit of a kernel, in its first run and later
-constexpr double kPatience = 5;                     // times the usual limit, for tile registers at their full rate
+// Times the usual limit, for tile registers at their full rate; the second where there is a limit.
+constexpr double kPatience = 5, kTryPatience = 2;
 
 Diagnostic failure(std::string what) { return {"E-measure", std::move(what)}; }
 
@@ -162,7 +163,7 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
   std::vector<double> good;
   const auto limit = [&] {
     const bool wait = tiles_ && since(start) >= options_.most_seconds && times(true).size() < kLeastRuns;
-    return options_.most_seconds * (wait ? kPatience : 1);
+    return options_.most_seconds * (!wait ? 1 : subject_.limit > 0 ? kTryPatience : kPatience);
   };
   while (good.size() < options_.most_runs && since(start) < limit()) {
     ISOMER_CHECK_OK(sample());
