@@ -39,6 +39,10 @@ void host_parts(StageGraph& graph);
 // other (the steps of a recurrent layer), and the weights are read once.
 void merge_products(StageGraph& graph);
 
+// A sum over the taps that a remainder leaves to each element (a transposed convolution with strides) becomes one sum for
+// each phase of the elements, over its own taps, with what is computed of every element behind it; the phases lie in the whole.
+void split_phases(StageGraph& graph);
+
 // Inlines element-wise stages into their readers. The results of the model stay the same.
 void inline_stages(StageGraph& graph);
 

@@ -112,12 +112,14 @@ class Hosting {
     const StageValue& first = value(j.parts[0].value);
     const auto lies_there = [&](const Part& p) {
       const StageValue& v = value(p.value);
-      return v.host >= 0 && v.host == first.host && v.host_dim == j.dim && v.host_start - first.host_start == p.start &&
-             value(v.host).dims.size() == s.axes.size();
+      if (v.host < 0 || v.host != first.host || !v.host_step.empty() || !first.host_step.empty()) return false;
+      std::vector<int64_t> start = first.host_start;
+      if (start.size() != s.axes.size()) return false;
+      start[j.dim] += p.start;
+      return v.host_start == start;
     };
     if (std::all_of(j.parts.begin(), j.parts.end(), lies_there)) {
       value(s.value).host = first.host;
-      value(s.value).host_dim = j.dim;
       value(s.value).host_start = first.host_start;
       s.in_parts = true;
       return;
@@ -125,8 +127,8 @@ class Hosting {
     if (!std::all_of(j.parts.begin(), j.parts.end(), [&](const Part& p) { return free_part(p, s); })) return;
     for (const Part& p : j.parts) {
       value(p.value).host = s.value;
-      value(p.value).host_dim = j.dim;
-      value(p.value).host_start = p.start;
+      value(p.value).host_start.assign(s.axes.size(), 0);
+      value(p.value).host_start[j.dim] = p.start;
     }
     s.in_parts = true;
   }

@@ -153,6 +153,7 @@ Grouped grouped(StageGraph graph, const LowerOptions& options) {
     }
     constant_stages(out.graph, options.weights);
     merge_products(out.graph);
+    split_phases(out.graph);
     host_parts(out.graph);
     inline_stages(out.graph);
   }

@@ -301,8 +301,8 @@ class ProductMerger {
     s.in_parts = true;
     StageValue& v = g_.values[static_cast<size_t>(s.value)];
     v.host = whole;
-    v.host_dim = dim;
-    v.host_start = start;
+    v.host_start.assign(v.dims.size(), 0);
+    v.host_start[dim] = start;
   }
 
   // Each stage after those it reads, otherwise in the order there was; what is new as early as it can be.

@@ -111,6 +111,7 @@ class Stager {
   Expected<Expr> hoist_reduce(const Expr& e, const std::vector<te::Axis>& scope, const Expr& guard,
                               const std::string& name);
   void push(te::Stage stage, int value);
+  std::optional<int64_t> known_integer(int value, const std::vector<Expr>& at) const;
 
   const ir::OpTable* table_;
   std::vector<std::string> origin_;
@@ -143,6 +144,11 @@ void Stager::push(te::Stage stage, int value) {
   ModelStage s;
   s.value = value;
   s.view_of = view_of(out, stage, out.values[static_cast<size_t>(value)].dims);
+  if (s.view_of >= 0 && out.values[static_cast<size_t>(s.view_of)].constant) {
+    StageValue& v = out.values[static_cast<size_t>(value)];
+    v.constant = out.values[static_cast<size_t>(s.view_of)].constant->reshaped(v.dims);
+    return;
+  }
   s.axes = std::move(stage.axes);
   s.body = std::move(stage.body);
   s.origin = origin_;
@@ -215,6 +221,19 @@ Expected<void> Stager::add(te::Stage stage, int value) {
   return {};
 }
 
+// An element of a constant that is read at one place: the index of a gather is then no data, and what it moves can be seen through.
+std::optional<int64_t> Stager::known_integer(int value, const std::vector<Expr>& at) const {
+  const StageValue& v = out.values[static_cast<size_t>(value)];
+  if (!v.constant || !is_int(v.dtype)) return std::nullopt;
+  int64_t position = 0;
+  for (size_t d = 0; d < at.size(); ++d) {
+    if (v.dims[d] == 1) continue;
+    if (at[d]->kind != Kind::Int || at[d]->integer < 0 || at[d]->integer >= v.dims[d]) return std::nullopt;
+    position = position * v.dims[d] + at[d]->integer;
+  }
+  return v.constant->integer(position);
+}
+
 Expected<std::vector<int>> Stager::compute(const ir::Node& n, const te::Program& p, const std::vector<int>& inputs) {
   std::vector<int> slots;
   for (size_t i = 0; i < p.inputs.size(); ++i) slots.push_back(i < inputs.size() ? inputs[i] : -1);
@@ -233,7 +252,9 @@ Expected<std::vector<int>> Stager::compute(const ir::Node& n, const te::Program&
     stage.name = out.values.back().name;
     te::Substitution renumber;
     renumber.reads([&](const te::Node& r, std::vector<Expr> at) {
-      return Expr::read(slots[static_cast<size_t>(r.tensor)], r.dtype, std::move(at));
+      const int slot = slots[static_cast<size_t>(r.tensor)];
+      const auto known = slot < 0 ? std::nullopt : known_integer(slot, at);
+      return known ? Expr::integer(r.dtype, *known) : Expr::read(slot, r.dtype, std::move(at));
     });
     stage.body = renumber(stage.body);
     ISOMER_CHECK_OK(add(std::move(stage), value));

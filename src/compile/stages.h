@@ -22,10 +22,10 @@ struct StageValue {
   int input = -1;                  // the graph input it is
   std::optional<Tensor> constant;  // or its contents
   int stage = -1;                  // or the stage that computes it
-  // When it is stored as a part of another value: that one, and where on which of its dims.
+  // When it is stored as a part of another value: that one, by dim where it begins there, and by dim how far apart its
+  // elements are (empty: side by side).
   int host = -1;
-  size_t host_dim = 0;
-  int64_t host_start = 0;
+  std::vector<int64_t> host_start, host_step;
 
   int64_t elements() const;
   int64_t bytes() const { return elements() * static_cast<int64_t>(size_of(dtype)); }

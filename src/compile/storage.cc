@@ -74,7 +74,7 @@ class Chooser {
   // whole will have that one's order, which begins with the same part: its readers go by it until then.
   void follow_first_part(const ModelStage& s) {
     const auto value = static_cast<size_t>(s.value);
-    if (take_wanted(value)) return;
+    if (fixed_[value] || take_wanted(value)) return;
     const std::vector<int> parts = values_read(s.body);
     layouts_[value] = layout_of(g_.values[value].dims, layouts_[static_cast<size_t>(parts[0])].order);
   }
@@ -92,9 +92,13 @@ class Chooser {
     Layout& l = layouts_[value];
     l.order = host.order;
     l.strides = host.strides;
-    l.offset = host.offset + v.host_start * host.strides[v.host_dim];
+    l.offset = host.offset;
     l.span = 1;
-    for (size_t d = 0; d < v.dims.size(); ++d) l.span += (v.dims[d] - 1) * l.strides[d];
+    for (size_t d = 0; d < v.dims.size(); ++d) {
+      l.offset += v.host_start[d] * host.strides[d];
+      if (!v.host_step.empty()) l.strides[d] *= v.host_step[d];
+      l.span += (v.dims[d] - 1) * l.strides[d];
+    }
     return l;
   }
 
