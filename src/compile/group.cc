@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compile/storage.h"
 #include "te/substitute.h"
 
 namespace isomer::compile {
@@ -12,6 +13,7 @@ using te::Kind;
 
 namespace {
 
+constexpr int64_t kNeighbours = 8;        // elements that lie together and make a vector
 constexpr int64_t kLargestRow = 1 << 16;  // elements of a value inside a row: what stays in a near cache
 
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
@@ -57,6 +59,7 @@ class Grouper {
   std::vector<Group> run(bool fuse) {
     for (size_t s = 0; fuse && s < g_.stages.size(); ++s)
       if (auto c = contraction(g_.stages[s], g_.values)) contract(s, *std::move(c));
+    if (fuse) foresee_layouts();
     for (size_t s = 0; fuse && s < g_.stages.size(); ++s)
       if (group_[s] < 0 && g_.stages[s].runs() && g_.stages[s].is_reduction()) grow(s);
     for (size_t i = 0; i < groups_.size(); ++i)
@@ -170,6 +173,38 @@ class Grouper {
     return rows;
   }
 
+  // The layouts that values would have if nothing else were fused.
+  void foresee_layouts() {
+    std::vector<Group> apart = groups_;
+    for (size_t s = 0; s < g_.stages.size(); ++s)
+      if (group_[s] < 0 && g_.stages[s].runs()) apart.push_back({{static_cast<int>(s)}, {{}}, std::nullopt});
+    layouts_ = choose_layouts(g_, apart);
+  }
+
+  // A reduction whose largest operand lies so that neighbours in memory belong to different rows (a norm of every channel of an
+  // image whose channels lie together): a row for itself would jump through all of memory.
+  bool jumps(int s) const {
+    const ModelStage& stage = g_.stages[static_cast<size_t>(s)];
+    if (!stage.is_reduction()) return false;
+    Expr main;
+    te::for_each_node(stage.body->args[0], [&](const Expr& n) {
+      if (n->kind != Kind::Read || g_.values[static_cast<size_t>(n->tensor)].constant) return;
+      const auto elements = [&](const Expr& e) { return g_.values[static_cast<size_t>(e->tensor)].elements(); };
+      if (main.empty() || elements(n) > elements(main)) main = n;
+    });
+    if (main.empty()) return false;
+    const Layout& layout = layouts_[static_cast<size_t>(main->tensor)];
+    const std::vector<int64_t>& dims = g_.values[static_cast<size_t>(main->tensor)].dims;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d] < kNeighbours || layout.strides[d] != 1) continue;
+      const std::vector<int> vars = te::free_vars(main->args[d]);
+      return std::none_of(stage.body->axes.begin(), stage.body->axes.end(),
+                          [&](const te::Axis& a) { return contains(vars, a.id); }) &&
+             std::any_of(vars.begin(), vars.end(), [&](int v) { return axis_of(stage, v) != nullptr; });
+    }
+    return false;
+  }
+
   int64_t inside(int s, const std::vector<int>& rows) const {
     int64_t n = 1;
     for (const te::Axis& a : stage(s).axes)
@@ -203,6 +238,7 @@ class Grouper {
     if (read_by_group(group, s) && !as_maker) return false;
     const std::vector<int> rows = as_reader ? *as_reader : *as_maker;
     if (inside(s, rows) > kLargestRow) return false;
+    if (jumps(s) || (jumps(group.stages[0]) && (group.stages.size() > 1 || inside(s, rows) > 1))) return false;
     group_[static_cast<size_t>(s)] = id;
     group.stages.push_back(s);
     group.rows.push_back(rows);
@@ -300,6 +336,7 @@ class Grouper {
   std::vector<std::vector<int>> reads_;  // by stage
   std::vector<int> group_;               // by stage, -1: none yet
   std::vector<Group> groups_;
+  std::vector<Layout> layouts_;  // by value, as far as they can be foreseen
 };
 
 }  // namespace

@@ -110,6 +110,28 @@ TEST(Group, ElementWiseStagesGoIntoTheParts) {
   for (const char* last : {"neg(%x)", "neg(%a)", "%c", "%r", "reduce_max(%r, [1])"}) expect_compiles(text(last));
 }
 
+// A norm of each channel of an image whose channels lie together goes over all of it for its sum, for its squares and for
+// the result; where the image lies row by row, a channel at a time.
+TEST(Group, NormsOfChannelsThatLieTogetherAreNotRows) {
+  const auto text = [](const char* before) {
+    return fmt::format(R"(graph @g(%x: f32[2,16,9,8], %w: f32[16,16,1,1], %s: f32[16], %b: f32[16]) {{
+      return relu(instance_normalization({}, %s, %b)) }})",
+                       before);
+  };
+  const auto groups = [&](const char* before) {
+    auto stages = compile::stages_of(graph_of(text(before)), ops::table());
+    EXPECT_TRUE(stages.ok());
+    compile::inline_stages(*stages);
+    return compile::group_stages(*stages).size();
+  };
+  EXPECT_EQ(groups("%x"), 1u);
+  EXPECT_EQ(groups("conv(%x, %w)"), 4u);
+  for (const char* before : {"%x", "conv(%x, %w)"}) expect_compiles(text(before));
+  expect_compiles(R"(graph @g(%x: f32[1,4,6,5], %w: f32[24,4,1,1]) {
+    %c = conv(%x, %w)
+    return softmax(%c){axis=1}, softmax(%c){axis=3}, reduce_l2(relu(%c), [2,3]), log_softmax(transpose(%c){perm=[0,2,3,1]}) })");
+}
+
 TEST(Group, ProductsOfStepsWithTheSameWeightsAreOne) {
   // Two layers: the first one's inputs are parts of one value, the second one's are computed one after another.
   const char* layers = R"(graph @g(%x: f32[3,1,64], %v: f32[64,64], %w: f32[64,80], %c: f32[1,64]) {
