@@ -181,26 +181,34 @@ class Grouper {
     layouts_ = choose_layouts(g_, apart);
   }
 
-  // A reduction whose largest operand lies so that neighbours in memory belong to different rows (a norm of every channel of an
-  // image whose channels lie together): a row for itself would jump through all of memory.
-  bool jumps(int s) const {
-    const ModelStage& stage = g_.stages[static_cast<size_t>(s)];
-    if (!stage.is_reduction()) return false;
+  // Whether the rows of a stage jump through memory: neighbours in the largest value that it reads belong to different rows (a
+  // norm of every channel of an image whose channels lie together). One axis inside of the rows would rather be stored last,
+  // unless it comes out of a product so.
+  bool jumps(int s, const std::vector<int>& rows) const {
+    const ModelStage& st = stage(s);
+    std::vector<int> within;
+    const auto take = [&](const std::vector<te::Axis>& axes, bool all) {
+      for (const te::Axis& a : axes)
+        if (a.extent.value() > 1 && (all || !contains(rows, a.id))) within.push_back(a.id);
+    };
+    take(st.axes, false);
+    if (st.is_reduction()) take(st.body->axes, true);
+    const auto elements = [&](const Expr& e) { return g_.values[static_cast<size_t>(e->tensor)].elements(); };
     Expr main;
-    te::for_each_node(stage.body->args[0], [&](const Expr& n) {
-      if (n->kind != Kind::Read || g_.values[static_cast<size_t>(n->tensor)].constant) return;
-      const auto elements = [&](const Expr& e) { return g_.values[static_cast<size_t>(e->tensor)].elements(); };
-      if (main.empty() || elements(n) > elements(main)) main = n;
+    te::for_each_node(st.body, [&](const Expr& n) {
+      if (n->kind == Kind::Read && !g_.values[static_cast<size_t>(n->tensor)].constant)
+        if (main.empty() || elements(n) > elements(main)) main = n;
     });
-    if (main.empty()) return false;
+    if (main.empty() || within.empty()) return false;
+    const int from = maker(main->tensor), group = from < 0 ? -1 : group_[static_cast<size_t>(from)];
+    if (within.size() < 2 && (group < 0 || !groups_[static_cast<size_t>(group)].contraction)) return false;
     const Layout& layout = layouts_[static_cast<size_t>(main->tensor)];
     const std::vector<int64_t>& dims = g_.values[static_cast<size_t>(main->tensor)].dims;
     for (size_t d = 0; d < dims.size(); ++d) {
       if (dims[d] < kNeighbours || layout.strides[d] != 1) continue;
       const std::vector<int> vars = te::free_vars(main->args[d]);
-      return std::none_of(stage.body->axes.begin(), stage.body->axes.end(),
-                          [&](const te::Axis& a) { return contains(vars, a.id); }) &&
-             std::any_of(vars.begin(), vars.end(), [&](int v) { return axis_of(stage, v) != nullptr; });
+      return std::none_of(vars.begin(), vars.end(), [&](int v) { return contains(within, v); }) &&
+             std::any_of(vars.begin(), vars.end(), [&](int v) { return contains(rows, v); });
     }
     return false;
   }
@@ -238,7 +246,8 @@ class Grouper {
     if (read_by_group(group, s) && !as_maker) return false;
     const std::vector<int> rows = as_reader ? *as_reader : *as_maker;
     if (inside(s, rows) > kLargestRow) return false;
-    if (jumps(s) || (jumps(group.stages[0]) && (group.stages.size() > 1 || inside(s, rows) > 1))) return false;
+    // The sum alone, with what is made of it, goes over all rows at once.
+    if (jumps(s, rows) || (group.stages.size() > 1 && jumps(group.stages[0], group.rows[0]))) return false;
     group_[static_cast<size_t>(s)] = id;
     group.stages.push_back(s);
     group.rows.push_back(rows);

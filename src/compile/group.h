@@ -41,6 +41,7 @@ void merge_products(StageGraph& graph);
 
 // A sum over the taps that a remainder leaves to each element (a transposed convolution with strides) becomes one sum for
 // each phase of the elements, over its own taps, with what is computed of every element behind it; the phases lie in the whole.
+// Taps that a guard leaves out at every element (wide dilations on a small image) go.
 void split_phases(StageGraph& graph);
 
 // Inlines element-wise stages into their readers. The results of the model stay the same.

@@ -32,6 +32,7 @@ constexpr double kTaskWork = 20000;  // operations that are worth a task of thei
 constexpr int64_t kMostTasks = 256;
 constexpr int64_t kChains = 4;         // partial results of a reduction at a time
 constexpr int64_t kRowsAtOnce = 1024;  // elements of the rows that are reduced at a time
+constexpr int64_t kShortRow = 8;       // elements that are worth a vector
 
 Expr neutral(Combiner c, DType t) {
   return is_float(t) ? Expr::real(t, te::real_identity(c)) : Expr::integer(t, te::int_identity(c, t));
@@ -290,7 +291,7 @@ void RowsKernel::cut_long_axis() {
   const int64_t lanes = lanes_of(s);
   const auto pieces = std::min<int64_t>(static_cast<int64_t>(work(s) / kTaskWork), kMostTasks);
   if (pieces < 2 || axis.extent < 4 * lanes) return;
-  const int64_t chunk = (axis.extent / pieces + lanes - 1) / lanes * lanes;
+  const int64_t chunk = std::max<int64_t>(1, ceil_div(axis.extent / pieces, lanes)) * lanes;
   const int64_t count = (axis.extent + chunk - 1) / chunk;
   if (count < 2) return;
   const LoopAxis piece{fresh(), "piece", count}, inside{fresh(), axis.name, chunk};
@@ -429,6 +430,17 @@ Stmt RowsKernel::reduce_lanes(Inner& s) {
   const int64_t lanes = lanes_of(s);
   if (s.reduce.empty()) {
     parts.push_back(guarded(s, store_total(s.body)));
+  } else if (s.reduce.size() == 1 && s.where.empty() && s.reduce[0].extent >= kShortRow &&
+             s.reduce[0].extent < 2 * lanes) {
+    // A short row as one vector and the rest of it.
+    const LoopAxis inner = s.reduce[0];
+    parts.push_back(blocks(inner, lanes, [&](const Expr& start, int64_t count) {
+      return vector(start, count, [&](const Expr& at, const Expr&) {
+        te::Substitution names;
+        names.var(inner.var, at);
+        return store_total(names(s.body));
+      });
+    }));
   } else if (s.reduce.back().extent < 2 * lanes) {
     parts.push_back(nest(s.reduce, guarded(s, store_total(s.body))));
   } else {

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "compile/group.h"
+#include "loop/affine.h"
 #include "te/simplify.h"
 #include "te/substitute.h"
 
@@ -281,8 +283,66 @@ class Splitting {
   std::vector<std::pair<size_t, ModelStage>> added_;
 };
 
+// Taps of a sum that a guard leaves out at every element: those of a wide dilation on a small image stand in the padding.
+class Trimming {
+ public:
+  explicit Trimming(ModelStage& s) : s_(s), axes_(s.body->axes) {}
+
+  void run() {
+    const auto guards = loop::inequalities(s_.body->args[1]);
+    if (!guards) return;
+    bool changed = false;
+    te::Substitution names;
+    for (te::Axis& a : axes_) {
+      const int64_t extent = a.extent.value();
+      int64_t first = 0, last = extent - 1;
+      for (const loop::Affine& g : *guards) narrow(g, a.id, first, last);
+      if (first > last || (first == 0 && last == extent - 1)) continue;
+      a.extent = Dim(last - first + 1);
+      names.var(a.id, Expr(a) + Expr(first));
+      changed = true;
+    }
+    if (!changed) return;
+    std::vector<te::Axis> scope = s_.axes;
+    scope.insert(scope.end(), axes_.begin(), axes_.end());
+    s_.body = te::reduce(s_.body->combiner, axes_, te::simplify(names(s_.body->args[0]), scope),
+                         te::simplify(names(s_.body->args[1]), scope));
+  }
+
+ private:
+  // The places of an axis at which g can be at least 0, the other axes where they make it largest.
+  void narrow(const loop::Affine& g, int axis, int64_t& first, int64_t& last) const {
+    const int64_t by = g.coefficient(axis);
+    int64_t most = g.constant;
+    for (const auto& t : g.terms) {
+      if (t.atom->kind != Kind::Var) return;
+      if (t.atom->var == axis) continue;
+      const int64_t extent = extent_of(t.atom->var);
+      if (extent < 1) return;
+      most += std::max<int64_t>(0, t.coefficient * (extent - 1));
+    }
+    while (by > 0 && first <= last && most + by * first < 0) ++first;
+    while (by < 0 && first <= last && most + by * last < 0) --last;
+  }
+
+  int64_t extent_of(int id) const {
+    for (const std::vector<te::Axis>* list : {&std::as_const(s_.axes), &s_.body->axes})
+      for (const te::Axis& a : *list)
+        if (a.id == id) return a.extent.value();
+    return 0;
+  }
+
+  ModelStage& s_;
+  std::vector<te::Axis> axes_;
+};
+
 }  // namespace
 
-void split_phases(StageGraph& graph) { Splitting(graph).run(); }
+void split_phases(StageGraph& graph) {
+  Splitting(graph).run();
+  for (ModelStage& s : graph.stages)
+    if (s.runs() && s.is_reduction() && !te::is_arg(s.body->combiner) && s.body->args[1]->kind != Kind::Int)
+      Trimming(s).run();
+}
 
 }  // namespace isomer::compile

@@ -1,6 +1,7 @@
 #include "compile/storage.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "te/substitute.h"
@@ -49,6 +50,9 @@ class Chooser {
     std::vector<std::pair<const Group*, size_t>> group_of(g.stages.size());
     for (const Group& group : groups)
       for (size_t i = 0; i < group.stages.size(); ++i) group_of[static_cast<size_t>(group.stages[i])] = {&group, i};
+    for (const Group& group : groups)
+      if (group.contraction && group.contraction->a->kind == te::Kind::Read)
+        left_of_.try_emplace(group.contraction->a->tensor, &*group.contraction, group.contraction->a);
     Group alone;  // a prologue lies as what it reads
     for (const Group& group : groups)
       if (group.prologue >= 0) group_of[static_cast<size_t>(group.prologue)] = {&alone, 0};
@@ -107,6 +111,7 @@ class Chooser {
     const auto value = static_cast<size_t>(s.value);
     if (fixed_[value] || take_wanted(value)) return;
     std::vector<int> axes = group.contraction && i == 0 ? columns_last(*group.contraction, s) : as_read(s);
+    if (axes.empty()) axes = as_wanted(s);
     if (axes.empty()) return;
     if (group.contraction && i > 0) as_computed(group, i, axes);
     if (!group.contraction && group.stages.size() > 1) inside_last(group.rows[i], s, axes);
@@ -115,6 +120,24 @@ class Chooser {
       for (size_t d = 0; d < s.axes.size(); ++d)
         if (s.axes[d].id == id) order.push_back(static_cast<int>(d));
     layouts_[value] = layout_of(g_.values[value].dims, std::move(order));
+  }
+
+  // What has no order of its own (rows picked from a table) is stored as the product that slides over it wants it: what its
+  // windows move along first, what they sum over as a whole last.
+  std::vector<int> as_wanted(const ModelStage& s) const {
+    const auto it = left_of_.find(s.value);
+    if (it == left_of_.end()) return {};
+    const auto& [contraction, read] = it->second;
+    std::vector<int> moved, summed;
+    for (size_t d = 0; d < s.axes.size(); ++d) {
+      const std::vector<int> vars = te::free_vars(read->args[d]);
+      const bool deep = !vars.empty() && std::all_of(vars.begin(), vars.end(), [&](int v) {
+        return std::find(contraction->k.begin(), contraction->k.end(), v) != contraction->k.end();
+      });
+      (deep ? summed : moved).push_back(s.axes[d].id);
+    }
+    moved.insert(moved.end(), summed.begin(), summed.end());
+    return moved;
   }
 
   // What follows a contraction is stored as its tiles come, whatever else it reads. Axes of extent 1 keep their places.
@@ -181,6 +204,7 @@ class Chooser {
   const StageGraph& g_;
   const std::vector<std::vector<int>>& orders_;
   std::vector<bool> fixed_;
+  std::map<int, std::pair<const Contraction*, te::Expr>> left_of_;  // by value: the first product whose left side it is
 };
 
 }  // namespace

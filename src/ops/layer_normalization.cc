@@ -89,14 +89,16 @@ Expected<te::Program> instance_program(const ir::OpContext& c) {
   const auto in = c.declare(b);
   const DType work = accumulator(c.dtype(0));
   const Moments m = moments(b, in[0], trailing_axes(2, c.rank(0)), work);
+  const te::Handle inverse = b.map("inverse", work, m.mean.dims(), [&](auto i) {
+    return reciprocal_root(m.variance.broadcast(i) + Expr::real(work, c.real("epsilon")));
+  });
   return b.finish({b.map("output", c.dtype(0), in[0].dims(), [&](auto i) {
-    const Expr root = sqrt(m.variance.broadcast(i) + Expr::real(work, c.real("epsilon")));
-    const Expr unit = (cast(work, in[0].at({i.begin(), i.end()})) - m.mean.broadcast(i)) / root;
+    const Expr unit = (cast(work, in[0].at({i.begin(), i.end()})) - m.mean.broadcast(i)) * inverse.broadcast(i);
     return cast(c.dtype(0), unit * cast(work, in[1](i[1])) + cast(work, in[2](i[1])));
   })});
 }
 
-// The mean and variance of every group of channels: x[n, g * s + k, ...] seen with the channel axis split in two.
+// The mean and variance of every group of channels, in two steps: over the places of each channel, then over the channels.
 Expected<te::Program> group_program(const ir::OpContext& c) {
   ISOMER_CHECK_OK(check_channels(c));
   ISOMER_CHECK_OK(check_stash(c));
@@ -109,22 +111,29 @@ Expected<te::Program> group_program(const ir::OpContext& c) {
   const auto in = c.declare(b);
   const DType work = accumulator(c.dtype(0));
   const Dim size = floor_div(channels, Dim(groups));
-  std::vector<Dim> dims = in[0].dims();
-  dims[1] = size;
-  dims.insert(dims.begin() + 1, Dim(groups));
-  const te::Handle split = b.map("split", work, dims, [&](auto i) {
-    std::vector<Expr> at(i.begin(), i.end());
-    at[1] = i[1] * Expr(size) + i[2];
-    at.erase(at.begin() + 2);
-    return cast(work, in[0].at(std::move(at)));
+  const AxisMask places = trailing_axes(2, c.rank(0));
+  const Expr count = cast(work, Expr(size * reduced_elements(in[0].dims(), places)));
+  // The mean over its group, for each channel: of what the channels have in all their places.
+  const auto mean_of = [&](const std::string& name, const te::Builder::Body& body, const auto& after) {
+    const te::Handle sums = reduce_stage(b, name + "_sum", Combiner::Sum, in[0].dims(), places, body);
+    return b.map(name, work, sums.dims(), [&](auto i) {
+      const te::Axis k = b.axis("k", size);
+      std::vector<Expr> at(i.begin(), i.end());
+      at[1] = floor_div(i[1], Expr(size)) * Expr(size) + Expr(k);
+      return after(te::sum({k}, sums.at(std::move(at))) / count);
+    });
+  };
+  const auto x = [&](auto i) { return cast(work, in[0].at({i.begin(), i.end()})); };
+  const te::Handle mean = mean_of("mean", x, [](const Expr& e) { return e; });
+  const auto square = [&](auto i) {
+    const Expr d = x(i) - mean.broadcast(i);
+    return d * d;
+  };
+  const te::Handle inverse = mean_of("inverse", square, [&](const Expr& variance) {
+    return reciprocal_root(variance + Expr::real(work, c.real("epsilon")));
   });
-  const Moments m = moments(b, split, trailing_axes(2, dims.size()), work);
   return b.finish({b.map("y", c.dtype(0), in[0].dims(), [&](auto i) {
-    std::vector<Expr> at(m.mean.rank(), Expr(0));
-    at[0] = i[0];
-    at[1] = floor_div(i[1], Expr(size));
-    const Expr root = sqrt(m.variance.at(at) + Expr::real(work, c.real("epsilon")));
-    const Expr unit = (cast(work, in[0].at({i.begin(), i.end()})) - m.mean.at(at)) / root;
+    const Expr unit = (x(i) - mean.broadcast(i)) * inverse.broadcast(i);
     return cast(c.dtype(0), unit * cast(work, in[1](i[1])) + cast(work, in[2](i[1])));
   })});
 }

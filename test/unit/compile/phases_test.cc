@@ -67,6 +67,25 @@ TEST(Phases, EachIsAContraction) {
   EXPECT_EQ(contractions, 5);
 }
 
+TEST(Phases, TapsInThePaddingAreLeftOut) {
+  const std::string wide = "graph @g(%x: f32[1,16,5,6]) { return relu(conv(%x, " + numbers({16, 16, 3, 3}) +
+                           "){dilations=[7,9], pads=[7,9,7,9]}), conv(%x, " + numbers({16, 16, 3, 3}) +
+                           "){dilations=[4,6], pads=[4,6,4,6]}, max_pool(%x){kernel_shape=[3,3], dilations=[3,2], "
+                           "pads=[2,2,2,2]}, conv(%x, " +
+                           numbers({16, 1, 3, 3}) + "){group=16, dilations=[8,8], pads=[8,8,8,8]} }";
+  auto stages = compile::stages_of(graph_of(wide), ops::table());
+  ASSERT_TRUE(stages.ok());
+  compile::split_phases(*stages);
+  std::vector<int64_t> taps;
+  for (const compile::ModelStage& s : stages->stages)
+    if (compile::contraction(s, stages->values)) {
+      taps.push_back(1);
+      for (const te::Axis& a : s.body->axes) taps.back() *= a.extent.value();
+    }
+  EXPECT_EQ(taps, (std::vector<int64_t>{16, 16 * 3}));
+  expect_compiles(wide);
+}
+
 TEST(Constants, PiecesOfWeightsAreWeights) {
   // The products of a recurrent layer read their part of the weights where it lies: nothing is copied when it runs.
   const ir::Graph g = graph_of("graph @g(%x: f32[3,1,16]) { return lstm(%x, " + numbers({1, 64, 16}) + ", " +

@@ -6,6 +6,19 @@
 namespace isomer {
 namespace {
 
+TEST(Rows, MoreWorkThanElements) {
+  // Few channels with a long sum each: there are no more pieces than vectors.
+  expect_compiles(R"(graph @g(%x: f32[1,3,100,90], %w: f32[80,3,1,1], %s: f32[80], %b: f32[80]) {
+    return group_normalization(conv(%x, %w), %s, %b){num_groups=8}, instance_normalization(conv(%x, %w), %s, %b) })");
+}
+
+TEST(Rows, ShortRows) {
+  for (const int n : {3, 8, 10, 16, 21, 31})
+    expect_compiles(fmt::format(R"(graph @g(%x: f32[9,{}]) {{
+      return log_softmax(%x), softmax(%x), reduce_max(%x, [1]), reduce_prod(%x, [1]), reduce_sum(cast(%x){{to=i32}}, [1]) }})",
+                                n));
+}
+
 TEST(Rows, SoftmaxAndNorms) {
   for (const char* axis : {"0", "1", "2"})
     expect_compiles(std::string("graph @g(%x: f32[5,37,4]) { return softmax(%x){axis=") + axis + "} }");
