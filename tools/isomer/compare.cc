@@ -52,6 +52,7 @@ Answer report(const std::vector<Pair>& pairs, const Options& o) {
                                  {"equal", c.ok()},
                                  {"max_abs_error", c.max_abs_error},
                                  {"max_rel_error", c.max_rel_error},
+                                 {"error_of_largest", c.error_of_largest},
                                  {"mismatches", c.mismatches},
                                  {"verdict", verdict}});
     if (!c.ok()) a.exit_code = 1;
