@@ -190,6 +190,9 @@ std::vector<Chain> chains_of(const StageGraph& graph, const std::vector<Group>& 
         if (graph.stages[static_cast<size_t>(groups[static_cast<size_t>(g)].stages.back())].value != v) continue;
         const auto elements = [&](int x) { return graph.values[static_cast<size_t>(x)].elements(); };
         if (elements(v) == elements(left)) first = g;
+        // A window (a depthwise convolution) reads rows of other tasks.
+        for (const Expr& read : reads_of(graph.stages[static_cast<size_t>(s)].body, v))
+          for (const Expr& index : read->args) fits = fits && (index->kind == te::Kind::Int || plain_var(index));
       }
     }
     // What the second product's epilogue reads must not come from the rows.

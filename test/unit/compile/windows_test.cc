@@ -43,6 +43,11 @@ TEST(Windows, DepthwiseWithEveryBorderStrideAndDilation) {
   expect_compiles(layer({1, 16, 5, 40}, {16, 1, 1, 17}, "group=16, pads=[0,8,0,8]"));  // too many taps to write out
 }
 
+// The products around it must not take its lines apart into tasks that know their own rows alone.
+TEST(Windows, DepthwiseBetweenWideProducts) {
+  expect_compiles(layer({1, 32, 40, 48}, {32, 1, 3, 3}, "group=32, pads=[1,1,1,1]"));
+}
+
 TEST(Windows, DepthwiseOfOtherRanks) {
   expect_compiles(layer({2, 17, 23}, {17, 1, 3}, "group=17, pads=[1,1]"));
   expect_compiles(layer({1, 18, 4, 5, 9}, {18, 1, 3, 3, 3}, "group=18, pads=[1,1,1,1,1,1]"));
