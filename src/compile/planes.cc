@@ -8,7 +8,7 @@
 #include "compile/accesses.h"
 #include "compile/epilogue.h"
 #include "compile/finish.h"
-#include "compile/kernel.h"
+#include "compile/kernel_writer.h"
 #include "compile/plane_shape.h"
 #include "te/scalar.h"
 #include "te/simplify.h"
@@ -23,13 +23,12 @@ using te::Kind;
 
 namespace {
 
-constexpr int64_t kMostStatements = 600;  // of one tile
-constexpr int64_t kWidestGroup = 32;      // channels that share planes; more are better off as a matrix product
-constexpr double kTaskWork = 40000;       // operations that are worth a task of their own
+constexpr int64_t kWidestGroup = 32;  // channels that share planes; more are better off as a matrix product
+constexpr double kTaskWork = 40000;   // operations that are worth a task of their own
 constexpr int64_t kMostTasks = 256;
 constexpr int64_t kLines = 8;  // of a tile
 
-class Planes {
+class Planes : KernelWriter {
  public:
   Planes(const Scene& scene, const Group& group, PlaneShape shape)
       : scene_(scene), group_(group), s_(std::move(shape)), stage_(scene.stage(group.stages[0])) {
@@ -45,19 +44,6 @@ class Planes {
  private:
   using Values = std::map<int, Expr>;
 
-  LoopAxis fresh(std::string name, int64_t extent) { return {next_var_++, std::move(name), extent}; }
-  static Stmt loop(const LoopAxis& a, Stmt body, LoopKind kind = LoopKind::Serial) {
-    return Stmt::loop(a.var, a.name, Expr(a.extent), kind, std::move(body));
-  }
-  Stmt vector(int64_t lanes, const std::function<Stmt(const Expr&)>& body) {
-    if (lanes == 1) return body(Expr(0));
-    const LoopAxis lane = fresh("v", lanes);
-    return loop(lane, body(lane.expr()), LoopKind::Vector);
-  }
-  int buffer(const char* name, int64_t elements, loop::Scope scope) {
-    kernel_.function.buffers.push_back({name, DType::F32, {elements}, scope, scope != loop::Scope::Argument});
-    return static_cast<int>(kernel_.function.buffers.size()) - 1;
-  }
   // All of `count` elements in a row, by vectors: `body` is given where one of them starts.
   Stmt run(int64_t count, const std::function<Stmt(const Expr&)>& body);
   Stmt fill(const Expr& start, int64_t count);
@@ -75,8 +61,7 @@ class Planes {
   const ModelStage& stage_;
   int64_t lanes_ = 1, lines_ = 1;
   int64_t pitch_ = 0, plane_ = 0;  // elements of a line of one phase, and of a plane, in scratch
-  Kernel kernel_;
-  int next_var_ = 0, scratch_ = -1;
+  int scratch_ = -1;
   std::map<int, int> arguments_;  // by value
   std::optional<Accesses> accesses_;
 };

@@ -112,6 +112,7 @@ class Stager {
                               const std::string& name);
   void push(te::Stage stage, int value);
   std::optional<int64_t> known_integer(int value, const std::vector<Expr>& at) const;
+  Expr known_place(const Expr& index, int64_t extent) const;
 
   const ir::OpTable* table_;
   std::vector<std::string> origin_;
@@ -221,7 +222,7 @@ Expected<void> Stager::add(te::Stage stage, int value) {
   return {};
 }
 
-// An element of a constant that is read at one place: the index of a gather is then no data, and what it moves can be seen through.
+// An element of a constant that is read at one place.
 std::optional<int64_t> Stager::known_integer(int value, const std::vector<Expr>& at) const {
   const StageValue& v = out.values[static_cast<size_t>(value)];
   if (!v.constant || !is_int(v.dtype)) return std::nullopt;
@@ -232,6 +233,20 @@ std::optional<int64_t> Stager::known_integer(int value, const std::vector<Expr>&
     position = position * v.dims[d] + at[d]->integer;
   }
   return v.constant->integer(position);
+}
+
+// An index that reads constants alone is one number: then it is no data, and what it moves can be seen through. One that is out
+// of range stays as it is, for the run to say so.
+Expr Stager::known_place(const Expr& index, int64_t extent) const {
+  bool reads = false;
+  te::Substitution known;
+  known.reads([&](const te::Node& r, std::vector<Expr> at) {
+    reads = true;
+    const auto number = known_integer(r.tensor, at);
+    return number ? Expr::integer(r.dtype, *number) : Expr::read(r.tensor, r.dtype, std::move(at));
+  });
+  const Expr place = te::simplify(known(index));
+  return reads && place->kind == Kind::Int && place->integer >= 0 && place->integer < extent ? place : index;
 }
 
 Expected<std::vector<int>> Stager::compute(const ir::Node& n, const te::Program& p, const std::vector<int>& inputs) {
@@ -253,8 +268,9 @@ Expected<std::vector<int>> Stager::compute(const ir::Node& n, const te::Program&
     te::Substitution renumber;
     renumber.reads([&](const te::Node& r, std::vector<Expr> at) {
       const int slot = slots[static_cast<size_t>(r.tensor)];
-      const auto known = slot < 0 ? std::nullopt : known_integer(slot, at);
-      return known ? Expr::integer(r.dtype, *known) : Expr::read(slot, r.dtype, std::move(at));
+      for (size_t d = 0; slot >= 0 && d < at.size(); ++d)
+        at[d] = known_place(at[d], out.values[static_cast<size_t>(slot)].dims[d]);
+      return Expr::read(slot, r.dtype, std::move(at));
     });
     stage.body = renumber(stage.body);
     ISOMER_CHECK_OK(add(std::move(stage), value));

@@ -15,12 +15,6 @@ using te::Expr;
 
 using te::Kind;
 
-namespace {
-
-constexpr int64_t kMostStatements = 600;  // of one tile
-
-}  // namespace
-
 bool Windows::written_out() const {
   int64_t points = width_;
   for (const auto* list : {&s_.across, &s_.deep})

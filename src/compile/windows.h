@@ -9,15 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "compile/accesses.h"
-#include "compile/kernel.h"
+#include "compile/kernel_writer.h"
 #include "compile/window_shape.h"
 
 namespace isomer::compile {
 
-class Windows {
+class Windows : KernelWriter {
  public:
-  using LoopKind = loop::LoopKind;
   using Stmt = loop::Stmt;
   using Expr = te::Expr;
   using Reduced = WindowShape::Reduced;
@@ -56,20 +54,6 @@ class Windows {
     std::map<std::pair<const te::Node*, int64_t>, int64_t> slots;  // looked up, never walked through
   };
 
-  LoopAxis fresh(std::string name, int64_t extent) { return {next_var_++, std::move(name), extent}; }
-  static Stmt loop(const LoopAxis& a, Stmt body, LoopKind kind = LoopKind::Serial) {
-    return Stmt::loop(a.var, a.name, Expr(a.extent), kind, std::move(body));
-  }
-  Stmt vector(int64_t lanes, const std::function<Stmt(const Expr&)>& body) {
-    if (lanes == 1) return body(Expr(0));
-    const LoopAxis lane = fresh("v", lanes);
-    return loop(lane, body(lane.expr()), LoopKind::Vector);
-  }
-  int buffer(const char* name, int64_t elements, loop::Scope scope) {
-    kernel_.function.buffers.push_back({name, DType::F32, {elements}, scope, scope != loop::Scope::Argument});
-    return static_cast<int>(kernel_.function.buffers.size()) - 1;
-  }
-
   bool lanes_fit(int64_t lanes) const;
   // Whether a vector of so many lanes holds several groups.
   bool spreads(int64_t lanes) const {
@@ -107,8 +91,6 @@ class Windows {
   Totals* totals_ = nullptr;
   int total_ = -1;  // the buffer of the sums of lines, where they are wanted
   int64_t lanes_ = 1, width_ = 1;
-  Kernel kernel_;
-  int next_var_ = 0;
   std::optional<Accesses> accesses_;
   std::map<int, LoopAxis> outer_;  // loop variables of the axes outside of a tile
 };
