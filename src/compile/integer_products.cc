@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kDeepest = 8;            // stages between a product and its bytes
 constexpr int64_t kMostSteps = 65000;  // of a sum whose products of bytes stay inside I32: 2^31 / (255 * 128)
+constexpr int64_t kExactFloats = int64_t{1} << 24;  // integers up to here are floats
 constexpr double kSmallestScale = 1e-30, kLargestScale = 1e30;
 
 bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
@@ -43,7 +44,6 @@ class IntegerProducts {
   }
 
   void run() {
-    if (!left_) return;
     std::vector<ModelStage> old = std::move(g_.stages);
     for (ModelStage& s : old)
       if (!rewrite(s)) add_stage_of(std::move(s));
@@ -135,6 +135,10 @@ class IntegerProducts {
   int as_left(const ModelStage& like, int v);
   Expr column_sums(const Expr& b, int64_t times);
   Expr settled(const Expr& zero) const;
+  std::optional<std::vector<int64_t>> less_zeros(const Factor& b) const;
+  bool as_products(const ModelStage& s, const Factor& a, const Factor& b, int64_t steps);
+  bool as_floats(const ModelStage& s, const Factor& a, const Factor& b, int64_t steps);
+  static Expr scaled(Expr total, const Factor& a, const Factor& b);
   bool scales_are_sound(const Factor& a, const Factor& b) const;
 
   StageGraph& g_;
@@ -181,24 +185,30 @@ std::optional<std::vector<int64_t>> IntegerProducts::zeros(const Factor& b) cons
   return out;
 }
 
+// The constant side less its zero points.
+std::optional<std::vector<int64_t>> IntegerProducts::less_zeros(const Factor& b) const {
+  const auto zero = zeros(b);
+  if (!zero) return std::nullopt;
+  const Tensor& bytes = *value(b.read->tensor).constant;
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < bytes.size(); ++i)
+    out.push_back(bytes.integer(i) - (zero->empty() ? 0 : (*zero)[static_cast<size_t>(i)]));
+  return out;
+}
+
 // Bytes less their zero points where those fit in I8; else bytes as they are, or 128 less.
 std::optional<Weights> IntegerProducts::weights(const Factor& b) {
   const std::pair key(b.read->tensor, b.zero.empty() ? std::string() : te::hash(b.zero).hex());
   if (const auto known = weights_.find(key); known != weights_.end()) return known->second;
-  const auto zero = zeros(b);
-  if (!zero) return std::nullopt;
+  const auto less_zero = less_zeros(b);
+  if (!less_zero) return std::nullopt;
   const Tensor bytes = *value(b.read->tensor).constant;
-  const auto at = [&](int64_t i) {
-    return bytes.dtype() == DType::U8 ? int64_t{bytes.as<uint8_t>()[static_cast<size_t>(i)]}
-                                      : int64_t{bytes.as<int8_t>()[static_cast<size_t>(i)]};
-  };
-  const auto zero_at = [&](int64_t i) { return zero->empty() ? 0 : (*zero)[static_cast<size_t>(i)]; };
-  bool fits = true;
-  for (int64_t i = 0; fits && i < bytes.size(); ++i) fits = at(i) - zero_at(i) >= -128 && at(i) - zero_at(i) <= 127;
+  const bool fits = std::all_of(less_zero->begin(), less_zero->end(), [](int64_t x) { return x >= -128 && x <= 127; });
   const int64_t less = bytes.dtype() == DType::U8 ? 128 : 0;
   Tensor out(DType::I8, bytes.dims());
   auto* to = out.mutable_as<int8_t>();
-  for (int64_t i = 0; i < bytes.size(); ++i) to[i] = static_cast<int8_t>(at(i) - (fits ? zero_at(i) : less));
+  for (int64_t i = 0; i < bytes.size(); ++i)
+    to[i] = static_cast<int8_t>(fits ? (*less_zero)[static_cast<size_t>(i)] : bytes.integer(i) - less);
   Weights w;
   if (!fits) {
     const Expr offset = Expr::integer(DType::I32, less);
@@ -307,19 +317,58 @@ bool IntegerProducts::rewrite(const ModelStage& s) {
   if (value(a->read->tensor).constant || !value(b->read->tensor).constant) return false;
   const bool real = r.dtype() == DType::F32;
   if (real ? steps > kMostSteps || !scales_are_sound(*a, *b) : !a->scale.empty() || !b->scale.empty()) return false;
+  return as_products(s, *a, *b, steps) || as_floats(s, *a, *b, steps);
+}
 
-  const auto right = weights(*b);
+// An exact sum of real factors, times their scales.
+Expr IntegerProducts::scaled(Expr total, const Factor& a, const Factor& b) {
+  if (a.scale.empty() && b.scale.empty()) return total;
+  if (a.scale.empty() || b.scale.empty()) return total * (a.scale.empty() ? b.scale : a.scale);
+  return total * (a.scale * b.scale);
+}
+
+// What no tile takes (windows that keep their channels apart): floats hold the bytes, their products and a sum of few of them without
+// rounding, and every machine multiplies and adds floats in one operation.
+bool IntegerProducts::as_floats(const ModelStage& s, const Factor& a, const Factor& b, int64_t steps) {
+  const Expr& r = s.body;
+  const auto taps = less_zeros(b);
+  if (!taps || (r.dtype() == DType::F32 && contraction(s, g_.values))) return false;
+  int64_t largest = 0;
+  for (const int64_t x : *taps) largest = std::max(largest, std::abs(x));
+  if (steps > kExactFloats / 255 || largest * 255 * steps > kExactFloats) return false;
+  Tensor weights(DType::F32, value(b.read->tensor).dims);
+  std::transform(taps->begin(), taps->end(), weights.mutable_as<float>(),
+                 [](int64_t x) { return static_cast<float>(x); });
+  Expr x = te::cast(DType::F32, a.read);
+  if (const Expr zero = settled(a.zero); !zero.empty())
+    x = x - (zero->kind == Kind::Int ? Expr::real(DType::F32, static_cast<double>(zero->integer))
+                                     : te::cast(DType::F32, zero));
+  const Expr sum = te::reduce(te::Combiner::Sum, depth_,
+                              x * Expr::read(add_constant(std::move(weights)), DType::F32, b.read->args), r->args[1]);
+  std::vector<Expr> here;
+  for (const te::Axis& axis : s.axes) here.emplace_back(axis);
+  const Expr total = Expr::read(add_stage(s, ".sum", s.axes, sum), DType::F32, here);
+  ModelStage rest = s;
+  rest.body = r.dtype() == DType::F32 ? scaled(total, a, b) : te::cast(DType::I32, total);
+  add_stage_of(std::move(rest));
+  return true;
+}
+
+bool IntegerProducts::as_products(const ModelStage& s, const Factor& a, const Factor& b, int64_t steps) {
+  if (!left_) return false;
+  const Expr& r = s.body;
+  const auto right = weights(b);
   if (!right) return false;
-  const Expr bytes = Expr::read(right->value, DType::I8, b->read->args);
-  const bool turned = value(a->read->tensor).dtype != *left_;
+  const Expr bytes = Expr::read(right->value, DType::I8, b.read->args);
+  const bool turned = value(a.read->tensor).dtype != *left_;
   const Expr offset = Expr::integer(DType::I32, *left_ == DType::U8 ? 128 : -128);
   const bool always = r->args[1]->kind == Kind::Int && r->args[1]->integer != 0;
-  Expr zero = settled(a->zero);
+  Expr zero = settled(a.zero);
   if (turned) zero = zero.empty() ? offset : te::simplify(zero + offset, s.axes);
   // Whether it is a contraction is told before anything is added for good.
   ModelStage product = s;
   const auto body_of = [&](int left) {
-    Expr x = te::cast(DType::I32, Expr::read(left, value(left).dtype, a->read->args));
+    Expr x = te::cast(DType::I32, Expr::read(left, value(left).dtype, a.read->args));
     if (!always) x = te::select(r->args[1], x, zero.empty() ? Expr::integer(DType::I32, 0) : zero);
     return std::pair(x, te::reduce(te::Combiner::Sum, depth_, x * te::cast(DType::I32, bytes)));
   };
@@ -327,9 +376,9 @@ bool IntegerProducts::rewrite(const ModelStage& s) {
     if (!te::free_vars(zero).empty()) return false;
     zero = te::cast(DType::I32, Expr::read(add_stage(s, ".zero", {}, te::cast(*left_, zero)), *left_, {}));
   }
-  product.body = body_of(a->read->tensor).second;
+  product.body = body_of(a.read->tensor).second;
   if (!contraction(product, g_.values)) return false;
-  const auto [x, sum] = body_of(as_left(s, a->read->tensor));
+  const auto [x, sum] = body_of(as_left(s, a.read->tensor));
   const int made = add_stage(s, ".sum", s.axes, sum);
   std::vector<Expr> here;
   for (const te::Axis& axis : s.axes) here.emplace_back(axis);
@@ -349,12 +398,7 @@ bool IntegerProducts::rewrite(const ModelStage& s) {
     total = total - right->zero * Expr::read(sums, DType::I32, at);
     if (!zero.empty()) total = total + Expr::integer(DType::I32, steps) * zero * right->zero;
   }
-  if (real) {
-    total = te::cast(DType::F32, total);
-    Expr scale = a->scale;
-    if (!b->scale.empty()) scale = scale.empty() ? b->scale : scale * b->scale;
-    if (!scale.empty()) total = total * scale;
-  }
+  if (r.dtype() == DType::F32) total = scaled(te::cast(DType::F32, total), a, b);
   ModelStage rest = s;
   rest.body = te::simplify(total, s.axes);
   add_stage_of(std::move(rest));

@@ -1,4 +1,4 @@
-// KernelWriter: a kernel of floats while a scheme puts it together: its loops by axes with variables of their own, its
+// KernelWriter: a kernel that computes in floats while a scheme puts it together: its loops by axes with variables of their own, its
 // buffers by number.
 #pragma once
 
@@ -27,8 +27,8 @@ class KernelWriter {
     const LoopAxis lane = fresh("v", lanes);
     return loop(lane, body(lane.expr()), LoopKind::Vector);
   }
-  int buffer(const char* name, int64_t elements, loop::Scope scope) {
-    kernel_.function.buffers.push_back({name, DType::F32, {elements}, scope, scope != loop::Scope::Argument});
+  int buffer(const char* name, int64_t elements, loop::Scope scope, DType type = DType::F32) {
+    kernel_.function.buffers.push_back({name, type, {elements}, scope, scope != loop::Scope::Argument});
     return static_cast<int>(kernel_.function.buffers.size()) - 1;
   }
 

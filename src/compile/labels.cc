@@ -12,6 +12,7 @@
 #include "compile/constant_stages.h"
 #include "compile/integer_products.h"
 #include "compile/lower.h"
+#include "compile/requantised.h"
 #include "compile/widened_products.h"
 #include "te/substitute.h"
 
@@ -156,6 +157,7 @@ Grouped grouped(StageGraph graph, const LowerOptions& options) {
     split_phases(out.graph);
     host_parts(out.graph);
     inline_stages(out.graph);
+    requantised(out.graph);
   }
   out.groups = group_stages(out.graph, options.fuse);
   out.names = label_names(out.graph);

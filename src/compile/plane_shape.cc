@@ -50,14 +50,19 @@ bool only_inside(const loop::Affine& guard, const Along& a) {
   return false;
 }
 
-// The only read in `e` of what is no constant, where nothing else depends on the place. Null when it is not so.
+// The only read in `e` of what is no constant, floats or bytes, where nothing else depends on the place. Null when it is not so.
 const te::Node* only_read(const Scene& scene, const Expr& e) {
   const te::Node* found = nullptr;
   bool fine = true;
   te::for_each_node(e, [&](const Expr& n) {
-    fine = fine && n->kind != Kind::Cast;
+    if (n->kind == Kind::Cast) {
+      fine = fine && n->dtype == DType::F32 && n->args[0]->kind == Kind::Read;
+      return;
+    }
     if (n->kind != Kind::Read) return;
-    fine = fine && !found && !scene.value(n->tensor).constant && scene.value(n->tensor).dtype == DType::F32;
+    const DType type = scene.value(n->tensor).dtype;
+    fine = fine && !found && !scene.value(n->tensor).constant &&
+           (type == DType::F32 || type == DType::U8 || type == DType::I8);
     found = n.operator->();
   });
   return fine ? found : nullptr;

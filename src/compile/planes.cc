@@ -114,8 +114,7 @@ Stmt Planes::line(const Expr& from, const Expr& to) {
       parts.push_back(run(end - begin, [&](const Expr& at) {
         const Expr source = from + Expr(origin + begin * x.step) + at * Expr(x.step);
         te::Substitution names;
-        names.reads(
-            [&](const te::Node&, const std::vector<Expr>&) { return Expr::read(buffer, DType::F32, {source}); });
+        names.reads([&](const te::Node& n, const std::vector<Expr>&) { return Expr::read(buffer, n.dtype, {source}); });
         return Stmt::store(scratch_, {start + Expr(begin) + at}, names(s_.copied));
       }));
     if (end < pitch_) parts.push_back(fill(start + Expr(end), pitch_ - end));
@@ -289,7 +288,8 @@ std::optional<Kernel> Planes::make(std::string name) {
   accesses_.emplace(scene_, group_, group_.rows, kernel_);
   te::for_each_node(stage_.body->args[0], [&](const Expr& n) {
     if (n->kind != Kind::Read || arguments_.count(n->tensor)) return;
-    arguments_[n->tensor] = buffer("input", scene_.layout(n->tensor).span, loop::Scope::Argument);
+    arguments_[n->tensor] =
+        buffer("input", scene_.layout(n->tensor).span, loop::Scope::Argument, scene_.value(n->tensor).dtype);
     kernel_.arguments.push_back({n->tensor, std::nullopt});
   });
   scratch_ = buffer("planes", copied, loop::Scope::Scratch);

@@ -45,9 +45,20 @@ bool is_division(const Expr& e) {
   return e->kind == Kind::Binary && e->binary == te::BinaryOp::Div && e->dtype == DType::F32;
 }
 
+// Whether what it computes becomes integers: then a quotient is rounded as a division rounds it, since ties show.
+bool rounds(const Expr& body) {
+  bool found = is_int(body.dtype());
+  te::for_each_node(body, [&](const Expr& n) {
+    if (n->kind == Kind::Cast) found = found || (is_int(n->dtype) && is_float(n->args[0].dtype()));
+    if (n->kind == Kind::Unary) found = found || (n->unary >= te::UnaryOp::Floor && n->unary <= te::UnaryOp::Trunc);
+  });
+  return found;
+}
+
 // What all elements along an axis are divided by: a value that was read and stays the same. Empty when there is none.
 Expr common_divisor(const Expr& body, int axis) {
   Expr found;
+  if (rounds(body)) return found;
   te::for_each_node(body, [&](const Expr& n) {
     if (!found.empty() || !is_division(n) || n->args[1]->kind != Kind::Read) return;
     const std::vector<int> vars = te::free_vars(n->args[1]);

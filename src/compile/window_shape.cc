@@ -18,6 +18,8 @@ constexpr int64_t kMostAcross = 16;  // taps along the tile that are written out
 
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
+bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
+
 bool fits_group(const Scene& scene, const Group& group) {
   const ModelStage& first = scene.stage(group.stages[0]);
   if (group.stages.size() > 2 || !first.is_reduction() || te::is_arg(first.body->combiner)) return false;
@@ -28,7 +30,7 @@ bool fits_group(const Scene& scene, const Group& group) {
   const auto& readers = (*scene.readers)[static_cast<size_t>(first.value)];
   if (last.is_reduction() || readers.size() != 1 || contains(scene.graph->outputs, first.value)) return false;
   const DType stored = scene.value(last.value).dtype;
-  if (stored != DType::F32 && stored != DType::U8 && stored != DType::I8) return false;
+  if (stored != DType::F32 && stored != DType::I32 && !is_byte(stored)) return false;
   return scene.value(first.value).elements() == scene.value(last.value).elements() &&
          group.rows[0].size() == group.rows[1].size() && reads_of(last.body, first.value).size() == 1;
 }
@@ -134,13 +136,17 @@ class Analysis {
       WindowShape::Source source;
       source.node = n.operator->();
       source.value = n->tensor;
+      source.type = v.dtype;
       Expr at(0);
       for (size_t d = 0; d < n->args.size(); ++d) at = at + n->args[d] * Expr(scene_.layout(n->tensor).strides[d]);
       const auto sum = linear(te::simplify(parts(at), scope));
-      fine = fine && sum && v.dtype == DType::F32;
+      fine = fine && sum && (v.dtype == DType::F32 || is_byte(v.dtype));
       if (!fine) return;
       source.at = *sum;
       fine = lanes_of(source, v);
+      if (fine && source.spread)  // they are staged side by side
+        fine = std::all_of(s_.sources.begin(), s_.sources.end(),
+                           [&](const auto& s) { return !s.spread || s.type == source.type; });
       any = any || !v.constant;
       s_.sources.push_back(std::move(source));
     });

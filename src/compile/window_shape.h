@@ -22,6 +22,7 @@ struct WindowShape {
   struct Source {
     const te::Node* node = nullptr;
     int value = -1;
+    DType type = DType::F32;  // or bytes, which the body makes floats of
     Linear at;
     bool packed = false;  // a constant in panels of channels
     bool spread = false;  // channels of one group read the same elements

@@ -57,9 +57,9 @@ Expr Windows::read(const Source& s, const Values& values, const Piece& piece, co
       plain.at.terms.erase(kGroupAxis);
       plain.at.terms.erase(kInGroupAxis);
       plain.at.terms[s_.channels] = 1;
-      return Expr::read(s.buffer, DType::F32, {position(plain, values, piece, lane)});
+      return Expr::read(s.buffer, s.type, {position(plain, values, piece, lane)});
     }
-    return Expr::read(s.buffer, DType::F32, {position(s, values, piece, lane)});
+    return Expr::read(s.buffer, s.type, {position(s, values, piece, lane)});
   }
   Expr depth(0);
   int64_t points = 1;
@@ -69,7 +69,7 @@ Expr Windows::read(const Source& s, const Values& values, const Piece& piece, co
       points *= r.extent;
     }
   const Expr at = (piece.panel * Expr(points) + depth) * Expr(lanes_) + Expr(piece.offset) + lane;
-  return Expr::read(s.buffer, DType::F32, {te::simplify(at)});
+  return Expr::read(s.buffer, s.type, {te::simplify(at)});
 }
 
 int64_t Windows::shift(const Source& s, int64_t p, const Point& at) const {
@@ -89,7 +89,7 @@ Windows::Staged Windows::stage(const Tile& t, const Piece& piece, Values values,
   out.span = piece.lanes;
   const auto held = [&](const Source& s) { return s.at.of(kGroupAxis) * (piece.lanes / s_.group); };
   for (const Source& s : s_.sources)
-    if (s.spread) out.span = std::max(out.span, held(s));
+    if (s.spread) out.span = std::max(out.span, held(s)), out.type = s.type;
   for (const Reduced& r : s_.deep) values[r.id] = Expr(0);
   struct Load {
     const Source* source;
@@ -107,12 +107,12 @@ Windows::Staged Windows::stage(const Tile& t, const Piece& piece, Values values,
       });
   }
   if (loads.empty()) return out;
-  out.buffer = buffer("staged", static_cast<int64_t>(loads.size()) * out.span, loop::Scope::Local);
+  out.buffer = buffer("staged", static_cast<int64_t>(loads.size()) * out.span, loop::Scope::Local, out.type);
   for (size_t i = 0; i < loads.size(); ++i)
     parts.push_back(vector(held(*loads[i].source), [&](const Expr& lane) {
       const Expr from = position(*loads[i].source, loads[i].values, piece, lane, true);
       return Stmt::store(out.buffer, {Expr(static_cast<int64_t>(i) * out.span) + lane},
-                         Expr::read(loads[i].source->buffer, DType::F32, {from}));
+                         Expr::read(loads[i].source->buffer, out.type, {from}));
     }));
   return out;
 }
@@ -135,7 +135,7 @@ Stmt Windows::updates(const Tile& t, const Piece& piece, int acc, Values values,
           Expr in = te::floor_div(lane, Expr(s_.group)) * Expr(s.at.of(kGroupAxis));
           for (const Reduced& r : s_.deep) in = in + values.at(r.id) * Expr(s.at.of(r.id));
           const int64_t slot = staged->slots.at({s.node, shift(s, p, at)});
-          return Expr::read(staged->buffer, DType::F32, {te::simplify(Expr(slot * staged->span) + in)});
+          return Expr::read(staged->buffer, staged->type, {te::simplify(Expr(slot * staged->span) + in)});
         });
         return Stmt::store(acc, {Expr(p * lanes_) + lane}, names(stage_.body->args[0]), stage_.body->combiner);
       }));

@@ -78,14 +78,14 @@ void Windows::arguments() {
     if (!s.packed) {
       const auto [it, fresh] = known.try_emplace(s.value, -1);
       if (fresh) {
-        it->second = buffer("input", scene_.layout(s.value).span, loop::Scope::Argument);
+        it->second = buffer("input", scene_.layout(s.value).span, loop::Scope::Argument, s.type);
         kernel_.arguments.push_back({s.value, std::nullopt});
       }
       s.buffer = it->second;
       continue;
     }
     Packing p = packing(s);
-    s.buffer = buffer("taps", p.elements(), loop::Scope::Argument);
+    s.buffer = buffer("taps", p.elements(), loop::Scope::Argument, s.type);
     kernel_.arguments.push_back({s.value, std::move(p)});
   }
 }
@@ -187,8 +187,9 @@ std::optional<Kernel> Windows::make(std::string name) {
     outer_[a.id] = axes.back();
   }
   // Channels outermost keep the taps at hand; beyond the second cache memory is better walked through in order.
-  int64_t bytes = 4 * scene_.value(scene_.stage(group_.stages.back()).value).elements();
-  for (const Source& s : s_.sources) bytes += s.packed ? 0 : 4 * scene_.layout(s.value).span;
+  int64_t bytes = scene_.value(scene_.stage(group_.stages.back()).value).bytes();
+  for (const Source& s : s_.sources)
+    bytes += s.packed ? 0 : static_cast<int64_t>(size_of(s.type)) * scene_.layout(s.value).span;
   const bool strips = bytes <= scene_.target.l2_bytes * 5 / 8 && lanes_ * 4 == kLine;
   if (strips) axes.insert(axes.begin(), chunk);
   Stmt body = strips ? strip(chunk.expr()) : row();

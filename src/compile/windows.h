@@ -50,6 +50,7 @@ class Windows : KernelWriter {
   // Vectors that hold several groups, loaded once for a tile: by read and by how far along they lie.
   struct Staged {
     int buffer = -1;
+    DType type = DType::F32;
     int64_t span = 0;
     std::map<std::pair<const te::Node*, int64_t>, int64_t> slots;  // looked up, never walked through
   };

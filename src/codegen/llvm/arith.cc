@@ -1,5 +1,6 @@
 #include "codegen/llvm/arith.h"
 
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
@@ -79,25 +80,37 @@ llvm::Value* Arith::real_binary(BinaryOp op, llvm::Value* x, llvm::Value* y) {
   }
 }
 
-// A vector by a number above 1 that is known: the quotient by its reciprocal, corrected by what that leaves over, which rounds as the
-// division does and takes an eighth of its time.
+// A vector by one number: the quotient by its reciprocal, corrected by what that leaves over, which rounds as the division does and
+// takes a fraction of its time. A number so small or large that reciprocals or what is left over leave the range of floats is
+// brought near 1 together with the vector; the compiler takes what belongs to the number alone out of the loop.
 llvm::Value* Arith::real_quotient(llvm::Value* x, llvm::Value* y) {
-  const auto* c = llvm::dyn_cast<llvm::Constant>(y);
-  const llvm::Constant* scalar = c && c->getType()->isVectorTy() ? c->getSplatValue() : nullptr;
-  const auto* real = llvm::dyn_cast_or_null<llvm::ConstantFP>(scalar);
-  if (!real || !real->getType()->isFloatTy()) return b_.CreateFDiv(x, y);
-  const float by = real->getValueAPF().convertToFloat();
-  int exponent = 0;
-  const bool power = std::fabs(std::frexp(by, &exponent)) == 0.5f;  // has an exact reciprocal
-  if (power || !(std::fabs(by) > 1.0f && std::fabs(by) < 0x1p60f)) return b_.CreateFDiv(x, y);
-  llvm::Value* reciprocal = llvm::ConstantFP::get(x->getType(), 1.0f / by);
+  llvm::Value* by = y->getType()->isVectorTy() ? llvm::getSplatValue(y) : nullptr;
+  if (!by || !by->getType()->isFloatTy()) return b_.CreateFDiv(x, y);
+  const auto number = [&](float v) { return llvm::ConstantFP::get(by->getType(), v); };
+  const auto spread = [&](llvm::Value* v) {
+    return b_.CreateVectorSplat(llvm::cast<llvm::VectorType>(x->getType())->getElementCount(), v);
+  };
+  if (const auto* known = llvm::dyn_cast<llvm::ConstantFP>(by)) {
+    const float f = std::fabs(known->getValueAPF().convertToFloat());
+    int exponent = 0;
+    const bool power = std::frexp(f, &exponent) == 0.5f;  // has an exact reciprocal
+    if (power || !(f > 0x1p-60f && f < 0x1p60f)) return b_.CreateFDiv(x, y);
+  } else {
+    llvm::Value* size = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, by);
+    llvm::Value* large = b_.CreateSelect(b_.CreateFCmpOGT(size, number(0x1p60f)), number(0x1p-60f), number(1));
+    llvm::Value* near = b_.CreateSelect(b_.CreateFCmpOLT(size, number(0x1p-60f)), number(0x1p60f), large);
+    by = b_.CreateFMul(by, near);
+    x = b_.CreateFMul(x, spread(near));
+  }
   const auto fma = [&](llvm::Value* p, llvm::Value* q, llvm::Value* r) {
     return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {p, q, r});
   };
+  llvm::Value* reciprocal = spread(b_.CreateFDiv(number(1), by));
   llvm::Value* q = b_.CreateFMul(x, reciprocal);
-  llvm::Value* left = fma(b_.CreateFNeg(q), y, x);
-  // Nothing is left over of what is exact, zeros among it, nor of infinities.
-  return b_.CreateSelect(b_.CreateFCmpUEQ(left, zero(left)), q, fma(left, reciprocal, q));
+  llvm::Value* left = fma(b_.CreateFNeg(q), spread(by), x);
+  llvm::Value* corrected = fma(left, reciprocal, q);
+  // Nothing is left over of infinities, of zeros, and of what has no reciprocal.
+  return b_.CreateSelect(b_.CreateFCmpUEQ(corrected, zero(corrected)), q, corrected);
 }
 
 // Which of two zeros comes out is left open, as te leaves it.

@@ -24,8 +24,12 @@ inline ir::Graph graph_of(const std::string& text) {
 inline std::vector<Tensor> random_inputs(const ir::Graph& g, uint64_t seed) {
   Random random(seed);
   std::vector<Tensor> out;
-  for (const ir::Node& n : g.inputs())
-    out.push_back(random_tensor(n.types[0].dtype, n.types[0].shape.values(), random));
+  for (const ir::Node& n : g.inputs()) {
+    const DType type = n.types[0].dtype;
+    FillRange range;
+    if (type == DType::U8 || type == DType::I8) range.int_low = lowest_int(type), range.int_high = highest_int(type);
+    out.push_back(random_tensor(type, n.types[0].shape.values(), random, range));
+  }
   return out;
 }
 

@@ -192,7 +192,68 @@ TEST(IntegerProducts, WeightsOfFloats) {
                   bytes("u8", "48,2,16", 48 * 32)));
 }
 
-// Depthwise products are floats, and what is stored is bytes.
+// How many sums of floats over bytes the compiler makes of integer ones.
+int64_t float_sums_in(const std::string& text) {
+  const auto target = codegen::host_target();
+  auto stages = compile::stages_of(graph_of(text), ops::table());
+  EXPECT_TRUE(target.ok() && stages.ok());
+  compile::integer_products(*stages, *target);
+  int64_t found = 0;
+  for (const compile::ModelStage& s : stages->stages) {
+    if (!s.is_reduction() || s.body->combiner != te::Combiner::Sum || s.body.dtype() != DType::F32) continue;
+    for (const int v : compile::values_read(s.body)) {
+      const DType type = stages->values[static_cast<size_t>(v)].dtype;
+      found += type == DType::U8 || type == DType::I8;
+    }
+  }
+  return found;
+}
+
+// Channels that stay apart: exact in floats, between row-major values and where channels lie together.
+TEST(IntegerProducts, Windows) {
+  const auto text = [](const char* type, int channels, int group, const char* zeros, const std::string& attrs) {
+    const int in = channels / group;
+    return fmt::format("graph @g(%x: {0}[2,{1},9,13]) {{ return conv_integer(%x, {2}{3}){{group={4}{5}}} }}", type,
+                       channels, bytes(type, fmt::format("{},{},3,3", channels, in), channels * in * 9),
+                       fmt::format(fmt::runtime(zeros), type), group, attrs);
+  };
+  for (const char* type : {"u8", "i8"})
+    for (const char* zeros : {"", ", const {0}[] 100", ", const {0}[] 3, const {0}[] 27"})
+      for (const char* attrs :
+           {"", ", pads=[1,1,1,1]", ", strides=[2,2], pads=[1,0,2,1]", ", dilations=[2,3], pads=[2,2,2,2]"}) {
+        expect_exact(text(type, 20, 20, zeros, attrs), 0);
+        EXPECT_EQ(float_sums_in(text(type, 20, 20, zeros, attrs)), 1);
+      }
+  expect_exact(text("u8", 32, 8, ", const {0}[] 9", ", pads=[1,1,1,1]"), 0);
+  // A sum that floats do not hold stays one of integers.
+  const std::string large = fmt::format("graph @g(%x: u8[1,4,40,40]) {{ return conv_integer(%x, {}){{group=4}} }}",
+                                        bytes("i8", "4,1,33,33", 4 * 33 * 33));
+  expect_exact(large, 0);
+  EXPECT_EQ(float_sums_in(large), 0);
+}
+
+TEST(IntegerProducts, WindowsBetweenProducts) {
+  const auto layer = [](const char* x, int out, int in, int taps, const char* attrs) {
+    return fmt::format(
+        "qlinear_conv({}, const f32[] 0.02, const i8[] 3, {}, const f32[{}] splat(0.01), const i8[{}] splat(0), "
+        "const f32[] 0.25, const i8[] 3){{{}}}",
+        x, bytes("i8", fmt::format("{},{},{},{}", out, in, taps, taps), int64_t{out} * in * taps * taps), out, out,
+        attrs);
+  };
+  for (const char* attrs : {"group=24, pads=[1,1,1,1]", "group=24, strides=[2,2]", "group=6, pads=[1,1,1,1]"}) {
+    const int in = std::string_view(attrs).starts_with("group=24") ? 1 : 4;
+    expect_exact(fmt::format("graph @g(%x: i8[1,16,12,19]) {{ %a = {} %b = {} return {} }}", layer("%x", 24, 16, 1, ""),
+                             layer("%a", 24, in, 3, attrs), layer("%b", 16, 24, 1, "")),
+                 2);
+  }
+  // A zero point that is computed is taken off on the way.
+  expect_exact(fmt::format("graph @g(%x: u8[1,20,9,9], %z: u8[]) {{ return conv_integer(%x, {}, %z){{group=20, "
+                           "pads=[1,1,1,1]}} }}",
+                           bytes("i8", "20,1,3,3", 180)),
+               0);
+}
+
+// Dequantised depthwise products are sums of bytes, and what is stored is bytes.
 TEST(IntegerProducts, QuantisedWindows) {
   const std::string text = fmt::format(
       "graph @g(%x: u8[1,32,9,9]) {{ %a = dequantize_linear(%x, const f32[] 0.02, const u8[] 120) %w = "
