@@ -100,8 +100,10 @@ Expected<iso_place> HostProgram::Tables::place(const Place& at, const Step& step
 }
 
 Expected<void> HostProgram::Tables::add_step(const Step& step, const Lookup& lookup) {
-  const iso_kernel kernel = lookup(step.function);
-  if (!kernel) return Diagnostic("E-plan", "The kernel " + quoted(step.function) + " of the plan was not compiled.");
+  const bool runs = step.control == Control::Kernel;
+  const iso_kernel kernel = runs ? lookup(step.function) : nullptr;
+  if (runs && !kernel)
+    return Diagnostic("E-plan", "The kernel " + quoted(step.function) + " of the plan was not compiled.");
   std::vector<iso_place>& arguments = places.emplace_back();
   for (const Place& at : step.arguments) {
     ISOMER_TRY(const iso_place resolved, place(at, step));
@@ -112,7 +114,7 @@ Expected<void> HostProgram::Tables::add_step(const Step& step, const Lookup& loo
   const std::string& origin = texts.emplace_back(origin_text(step.origin));
   steps.push_back({kernel, step.function.c_str(), origin.c_str(), arguments.data(), freed.data(),
                    static_cast<uint32_t>(arguments.size()), static_cast<uint32_t>(freed.size()), step.tasks,
-                   step.scratch_bytes, step.flops, step.bytes});
+                   step.scratch_bytes, step.flops, step.bytes, static_cast<uint32_t>(step.control), step.target});
   return {};
 }
 

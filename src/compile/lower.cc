@@ -389,7 +389,7 @@ Expected<void> dump_loops(const Lowered& lowered, const std::string& folder) {
   return {};
 }
 
-Expected<Lowered> lower(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options) {
+Expected<Lowered> lower_expressions(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options) {
   ISOMER_TRY(StageGraph stages, stages_of(graph, table));
   return Lowering(std::move(stages), options).run(graph);
 }

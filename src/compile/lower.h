@@ -1,5 +1,4 @@
-// A graph as a plan of kernels: stages, groups, layouts, loops, memory. The graph has numbers for all sizes and no node
-// that only a reference kernel can run.
+// A graph as a plan of kernels: stages, groups, layouts, loops, memory. The graph has numbers for all sizes.
 #pragma once
 
 #include <string>
@@ -39,6 +38,10 @@ struct Lowered {
 // Writes FUNCTION.loops for each function into the folder: the source nodes, then the text of the loops.
 Expected<void> dump_loops(const Lowered& lowered, const std::string& folder);
 
+// Of a graph whose nodes are all tensor expressions.
+Expected<Lowered> lower_expressions(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options);
+
+// Of any graph that compiled code can take (compile/compose.h); the diagnostic names the first node that it cannot take.
 Expected<Lowered> lower(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options);
 
 }  // namespace isomer::compile

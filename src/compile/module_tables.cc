@@ -110,8 +110,11 @@ class Builder {
     step.scratch_bytes = from.scratch_bytes;
     step.flops = from.flops;
     step.bytes = from.bytes;
+    step.control = static_cast<uint32_t>(from.control);
+    step.target = from.target;
     object_.pointers.set(at, &step, sizeof step);
-    object_.relocations.push_back({at + offsetof(iso_step, kernel), Relocation::To::Symbol, 0, from.function});
+    if (from.control == Control::Kernel)
+      object_.relocations.push_back({at + offsetof(iso_step, kernel), Relocation::To::Symbol, 0, from.function});
     text(at + offsetof(iso_step, name), from.function);
     text(at + offsetof(iso_step, origin), origin_text(from.origin));
     point(at + offsetof(iso_step, arguments), Relocation::To::Constants,

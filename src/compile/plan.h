@@ -37,14 +37,19 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// Which step is next; see iso_control.
+enum class Control : uint8_t { Kernel, Jump, JumpUnless, JumpBack };
+
 struct Step {
-  std::string function;             // symbol of the kernel, unique in the module
+  std::string function;             // symbol of the kernel, unique in the module; of a jump: what reports call it
   std::vector<std::string> origin;  // the source nodes
   std::vector<Place> arguments;     // in the order of the kernel's buffers
-  int64_t tasks = 1;                // loop::Function::tasks
+  int64_t tasks = 1;                // loop::Function::tasks; of a JumpBack: the most rounds
   uint64_t scratch_bytes = 0;       // of one worker
   double flops = 0, bytes = 0;      // of one run, for reports and for the choice whether threads pay; 0: unknown
   std::vector<Range> freed;         // what nothing reads after this step; only the poison mode looks at it
+  Control control = Control::Kernel;
+  uint32_t target = 0;  // of a jump: the number of a step, or of all steps
 };
 
 // An input or output of the model.

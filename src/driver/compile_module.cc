@@ -36,7 +36,8 @@ Expected<loop::Target> target_of(const std::string& name) {
 // Kernels of two variants are different functions of one library.
 void rename(compile::Lowered& lowered, const std::string& prefix) {
   for (loop::Function& function : lowered.functions) function.name = prefix + function.name;
-  for (compile::Step& step : lowered.plan.steps) step.function = prefix + step.function;
+  for (compile::Step& step : lowered.plan.steps)
+    if (step.control == compile::Control::Kernel) step.function = prefix + step.function;
 }
 
 // What a user has to say before a module can be made.

@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "codegen/codegen.h"
+#include "compile/compose.h"
 #include "compile/executable.h"
-#include "compile/stages.h"
 #include "ops/table.h"
 
 namespace isomer::driver {
@@ -97,10 +97,7 @@ std::vector<StepTime> Native::times() const {
   return best;
 }
 
-Expected<void> can_compile(const ir::Graph& graph) {
-  ISOMER_TRY(const compile::StageGraph stages, compile::stages_of(graph, ops::table()));
-  return {};
-}
+Expected<void> can_compile(const ir::Graph& graph) { return compile::can_lower(graph, ops::table()); }
 
 }  // namespace isomer::driver
 

@@ -54,7 +54,6 @@ std::string reason_of(const Diagnostic& d) {
 
 Choice choose(const ir::Graph& g, uint32_t id) {
   const ir::Node& n = g.node(id);
-  if (n.op->kernel) return opaque_choice();
   if (n.op->open_attrs) return {By::Reference, "Isomer has no such operator"};
   if (!results_known(n)) return {By::Reference, "only a run can tell the size of its result"};
   std::vector<bool> taken(g.nodes().size());

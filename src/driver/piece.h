@@ -1,26 +1,20 @@
-// Pieces of graphs: some of its nodes as a graph of their own, and a graph at given sizes and contents of its inputs.
+// Pieces of graphs (passes/piece.h) with the operators that the tool knows.
 #pragma once
 
-#include <optional>
-#include <vector>
-
-#include "ir/graph.h"
-#include "tensor/tensor.h"
+#include "ops/table.h"
+#include "passes/piece.h"
 
 namespace isomer::driver {
 
-struct Piece {
-  ir::Graph graph;
-  std::vector<ir::Value> inputs, outputs;  // values of the whole graph that the piece's inputs and outputs are
-};
+using passes::Piece;
 
-// The nodes `taken` (by id; inputs and constants are not asked for) as a graph. Constants that they read go along; every
-// value that others or the outputs of the graph need is an output.
-Expected<Piece> cut(const ir::Graph& graph, const std::vector<bool>& taken);
+inline Expected<Piece> cut(const ir::Graph& graph, const std::vector<bool>& taken) {
+  return passes::cut(graph, taken, ops::table());
+}
 
-// The graph with inputs of these types, and with constants in place of the inputs that have contents here: those are no
-// inputs any more. Types are inferred anew.
-Expected<ir::Graph> specialise(const ir::Graph& graph, const std::vector<Type>& types,
-                               const std::vector<std::optional<Tensor>>& contents);
+inline Expected<ir::Graph> specialise(const ir::Graph& graph, const std::vector<Type>& types,
+                                      const std::vector<std::optional<Tensor>>& contents) {
+  return passes::specialise(graph, types, contents, ops::table());
+}
 
 }  // namespace isomer::driver

@@ -24,8 +24,8 @@ std::vector<Pipeline> written() {
       {"inference",
        "What every compiled model goes through.",
        {
-           // Shapes become known and exporters' shape arithmetic vanishes; so do branches that depend on shapes alone.
-           {{"fold_constants", "inline_branches"}, 4},
+           // Shapes become known and exporters' shape arithmetic vanishes; so do branches and loops that depend on shapes alone.
+           {{"fold_constants", "inline_branches", "settle_loops"}, 4},
            {{"simplify_inference"}},    // nothing stands between a convolution and what folds into it
            {{"share_subexpressions"}},  // patterns below ask whether two inputs are one value
            {{"cancel_casts", "cancel_reshapes", "cancel_transposes"}, 4},  // each clears the way for the others

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define ISO_ABI_VERSION 1
+#define ISO_ABI_VERSION 2
 #define ISO_ALIGNMENT 64 /* of every buffer in the arena and in the weights */
 #define ISO_SLACK 64     /* bytes after each of them that may be read, never written */
 #define ISO_MAX_RANK 16
@@ -41,8 +41,17 @@ typedef struct {
   uint64_t bytes;
 } iso_range;
 
+/* A step that runs no kernel says which step is next. Its conditions and counters are values that steps before it computed, so
+ * that a model's loops and branches need no memory outside of the arena. */
+typedef enum {
+  ISO_RUN_KERNEL = 0,
+  ISO_JUMP = 1,        /* to `target`, which is behind it */
+  ISO_JUMP_UNLESS = 2, /* to `target`, behind it, when the byte at argument 0 is zero */
+  ISO_JUMP_BACK = 3    /* to `target`; argument 0 counts the rounds (int64_t), and `tasks` of them are too many */
+} iso_control;
+
 typedef struct {
-  iso_kernel kernel;
+  iso_kernel kernel;  /* NULL where `control` is not ISO_RUN_KERNEL */
   const char* name;   /* of the kernel */
   const char* origin; /* the source nodes, comma-separated */
   const iso_place* arguments;
@@ -53,6 +62,8 @@ typedef struct {
   uint64_t scratch_bytes; /* of one worker */
   double flops;           /* arithmetic of one run, 0 where unknown */
   double bytes;           /* read and written at least, 0 where unknown */
+  uint32_t control;
+  uint32_t target; /* the step that is next when control jumps; the number of steps ends the run */
 } iso_step;
 
 typedef struct {

@@ -230,16 +230,34 @@ static void count_time(iso_time* time, int64_t nanoseconds) {
   ++time->runs;
 }
 
+/* The step after one that runs no kernel. */
+static int follow(const iso_program* p, const iso_step* step, void* const* arguments, uint32_t* next,
+                  iso_error* error) {
+  if (step->control == ISO_JUMP_UNLESS && *(const unsigned char*)arguments[0]) return ISO_OK;
+  if (step->control == ISO_JUMP_BACK && *(const int64_t*)arguments[0] >= step->tasks)
+    return iso_fail(error, ISO_RUN_FAILED, "The model '%.80s' stopped at '%.120s': a loop runs more than %lld times.",
+                    p->model, step->origin, (long long)step->tasks);
+  *next = step->target;
+  return ISO_OK;
+}
+
 static int run_steps(iso_context_impl* c, iso_error* error) {
   const iso_sized* sized = c->used;
   const iso_program* p = sized->program;
   const int profile = (c->flags & ISO_PROFILE) != 0, poison = (c->flags & ISO_POISON) != 0;
   if (poison) poison_before(c);
   int64_t start = profile ? now() : 0;
-  for (uint32_t s = 0; s < p->step_count; ++s) {
+  for (uint32_t s = 0, next = 0; s < p->step_count; s = next) {
     const iso_step* step = &p->steps[s];
-    const int32_t status = iso_pool_run(c->pool, step, sized->arguments + sized->first[s]);
-    if (status) return step_failed(p, step, status, error);
+    void* const* arguments = sized->arguments + sized->first[s];
+    next = s + 1;
+    if (step->control) {
+      const int code = follow(p, step, arguments, &next, error);
+      if (code) return code;
+    } else {
+      const int32_t status = iso_pool_run(c->pool, step, arguments);
+      if (status) return step_failed(p, step, status, error);
+    }
     if (profile) {
       const int64_t end = now();
       count_time(&sized->times[s], end - start);

@@ -84,8 +84,16 @@ static int place_is_inside(const iso_program* p, const iso_place* place) {
   }
 }
 
+static int control_is_sound(const iso_program* p, const iso_step* step) {
+  if (step->control == ISO_RUN_KERNEL) return step->kernel != NULL;
+  if (step->control > ISO_JUMP_BACK || step->target > p->step_count) return 0;
+  if (step->control == ISO_JUMP_BACK) return step->argument_count == 1;
+  /* Only what counts its rounds may go back: every run ends. */
+  return &p->steps[step->target] > step && step->argument_count == (step->control == ISO_JUMP_UNLESS);
+}
+
 static int step_is_sound(const iso_program* p, const iso_step* step) {
-  if (!step->kernel || !step->name || !step->origin || step->tasks < 0) return 0;
+  if (!control_is_sound(p, step) || !step->name || !step->origin || step->tasks < 0) return 0;
   if (step->scratch_bytes > p->scratch_bytes) return 0;
   if (step->argument_count && !step->arguments) return 0;
   for (uint32_t i = 0; i < step->argument_count; ++i) {

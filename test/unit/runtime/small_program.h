@@ -62,9 +62,10 @@ struct SmallProgram {
 
   SmallProgram() {
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = 1.0f + static_cast<float>(i % 7) / 8;
-    steps[0] = {scale, "scale", "Mul_0", scale_places.data(), nullptr, 3, 0, kTasks, 0, 0, 0};
-    steps[1] = {window, "window", "Add_1,Slice_2", window_places.data(), freed.data(), 2, 1, kTasks, kBlock * 4, 0, 0};
-    steps[2] = {gather, "gather", "Gather_3", gather_places.data(), nullptr, 3, 0, 8, 0, 0, 0};
+    steps[0] = {scale, "scale", "Mul_0", scale_places.data(), nullptr, 3, 0, kTasks, 0, 0, 0, 0, 0};
+    steps[1] = {window, "window", "Add_1,Slice_2", window_places.data(), freed.data(), 2, 1, kTasks, kBlock * 4, 0, 0,
+                0,      0};
+    steps[2] = {gather, "gather", "Gather_3", gather_places.data(), nullptr, 3, 0, 8, 0, 0, 0, 0, 0};
     program.abi_version = ISO_ABI_VERSION;
     program.model = "small";
     program.target = "any";

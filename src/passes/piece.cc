@@ -1,11 +1,10 @@
-#include "driver/piece.h"
+#include "passes/piece.h"
 
 #include <map>
 
-#include "ops/table.h"
 #include "passes/lasting_type.h"
 
-namespace isomer::driver {
+namespace isomer::passes {
 namespace {
 
 // Which results of each node are needed outside of the piece.
@@ -21,7 +20,8 @@ std::vector<std::vector<bool>> needed_outside(const ir::Graph& g, const std::vec
 
 class Cutter {
  public:
-  Cutter(const ir::Graph& g, const std::vector<bool>& taken) : g_(g), taken_(taken), builder_(ops::table(), g.name()) {
+  Cutter(const ir::Graph& g, const std::vector<bool>& taken, const ir::OpTable& table)
+      : g_(g), taken_(taken), builder_(table, g.name()) {
     builder_.set_verbatim(true);
   }
 
@@ -48,7 +48,7 @@ class Cutter {
 
   Expected<void> declare(ir::Value v) {
     if (taken_[v.node] || is_const(v) || now_.count(v)) return {};
-    ISOMER_TRY(now_[v], builder_.input(g_.value_name(v), passes::lasting(g_.type(v))));
+    ISOMER_TRY(now_[v], builder_.input(g_.value_name(v), lasting(g_.type(v))));
     piece_.inputs.push_back(v);
     return {};
   }
@@ -67,7 +67,7 @@ class Cutter {
     ISOMER_TRY(const std::vector<ir::Value> made,
                builder_.add(*n.op, std::move(in), n.attrs, {n.names, n.label, origin}, n.types.size()));
     for (uint32_t k = 0; k < made.size(); ++k) {
-      ISOMER_CHECK_OK(builder_.declare_type(made[k], passes::lasting(n.types[k])));
+      ISOMER_CHECK_OK(builder_.declare_type(made[k], lasting(n.types[k])));
       now_[{id, k}] = made[k];
     }
     return {};
@@ -82,11 +82,13 @@ class Cutter {
 
 }  // namespace
 
-Expected<Piece> cut(const ir::Graph& graph, const std::vector<bool>& taken) { return Cutter(graph, taken).run(); }
+Expected<Piece> cut(const ir::Graph& graph, const std::vector<bool>& taken, const ir::OpTable& table) {
+  return Cutter(graph, taken, table).run();
+}
 
 Expected<ir::Graph> specialise(const ir::Graph& g, const std::vector<Type>& types,
-                               const std::vector<std::optional<Tensor>>& contents) {
-  ir::GraphBuilder builder(ops::table(), g.name());
+                               const std::vector<std::optional<Tensor>>& contents, const ir::OpTable& table) {
+  ir::GraphBuilder builder(table, g.name());
   std::vector<std::vector<ir::Value>> values(g.nodes().size());
   for (uint32_t i = 0; i < g.input_count(); ++i) {
     if (i < contents.size() && contents[i]) continue;
@@ -112,4 +114,4 @@ Expected<ir::Graph> specialise(const ir::Graph& g, const std::vector<Type>& type
   return std::move(builder).finish();
 }
 
-}  // namespace isomer::driver
+}  // namespace isomer::passes

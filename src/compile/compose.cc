@@ -1,0 +1,210 @@
+#include "compile/compose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compile/assembly.h"
+#include "compile/stages.h"
+#include "compile/step_loops.h"
+#include "passes/manager.h"
+#include "passes/piece.h"
+
+namespace isomer::compile {
+
+namespace {
+
+constexpr int kDeepest = 16;
+
+bool is_computed(const ir::Node& n) { return n.op != &ir::input_op() && n.op != &ir::const_op(); }
+
+// Calls are those nodes that are no expressions. For each node its round: expressions of a round come before its calls, and
+// read those of earlier rounds only.
+std::vector<uint32_t> rounds_of(const ir::Graph& g, const std::vector<bool>& call) {
+  std::vector<uint32_t> rounds(g.nodes().size());
+  for (uint32_t i = 0; i < g.nodes().size(); ++i)
+    for (const ir::Value& v : g.node(i).inputs) {
+      if (v.is_none()) continue;
+      rounds[i] = std::max(rounds[i], rounds[v.node] + (call[v.node] && !call[i] ? 1 : 0));
+    }
+  return rounds;
+}
+
+Expected<Port> port_of(const std::string& name, const Type& type) {
+  if (!type.shape.is_static())
+    return Diagnostic{"E-compile-size", fmt::format("the size of {} is not a number", isomer::quoted(name))};
+  return Port{name, type.dtype, type.shape.values()};
+}
+
+class Composition {
+ public:
+  Composition(const Composer& composer, const ir::Graph& g)
+      : composer_(composer), g_(g), assembly_(g.name(), composer.options.target) {}
+
+  Expected<Lowered> run() {
+    for (const ir::Node& n : g_.inputs()) {
+      ISOMER_TRY(Port p, port_of(n.names[0], n.types[0]));
+      assembly_.inputs().push_back(std::move(p));
+    }
+    claim_outputs();
+    ISOMER_CHECK_OK(add_units());
+    for (const ir::Output& o : g_.outputs()) {
+      ISOMER_TRY(Port p, port_of(o.name, g_.type(o.value)));
+      assembly_.outputs().push_back(std::move(p));
+    }
+    copy_outputs();
+    return std::move(assembly_).finish();
+  }
+
+ private:
+  // An output that is computed is computed in its place.
+  void claim_outputs() {
+    for (uint32_t i = 0; i < g_.input_count(); ++i) places_[{i, 0}] = {Space::Input, i, 0};
+    for (uint32_t k = 0; k < g_.outputs().size(); ++k) {
+      const ir::Value v = g_.outputs()[k].value;
+      if (is_computed(g_.node(v.node))) places_.try_emplace(v, Place{Space::Output, k, 0});
+    }
+  }
+
+  Place place(ir::Value v) {
+    const auto it = places_.find(v);
+    if (it != places_.end()) return it->second;
+    const ir::Node& n = g_.node(v.node);
+    return places_[v] = n.op == &ir::const_op() ? assembly_.weight(*n.attrs.get<Tensor>("value"))
+                                                : assembly_.memory(bytes_of(g_.type(v)));
+  }
+
+  static uint64_t bytes_of(const Type& t) {
+    uint64_t bytes = size_of(t.dtype);
+    for (const int64_t d : t.shape.values()) bytes *= static_cast<uint64_t>(d);
+    return bytes;
+  }
+
+  Expected<void> add_units() {
+    std::vector<bool> call(g_.nodes().size());
+    for (uint32_t i = 0; i < call.size(); ++i) call[i] = g_.node(i).op->kernel != nullptr;
+    const std::vector<uint32_t> rounds = rounds_of(g_, call);
+    const uint32_t last = rounds.empty() ? 0 : *std::max_element(rounds.begin(), rounds.end());
+    std::vector<std::vector<uint32_t>> pieces(last + 1), calls(last + 1);
+    for (uint32_t i = 0; i < call.size(); ++i)
+      if (is_computed(g_.node(i))) (call[i] ? calls : pieces)[rounds[i]].push_back(i);
+    for (uint32_t round = 0; round <= last; ++round) {
+      if (!pieces[round].empty()) ISOMER_CHECK_OK(add_piece(pieces[round]));
+      for (const uint32_t i : calls[round]) ISOMER_CHECK_OK(add_call(g_.node(i), i));
+    }
+    return {};
+  }
+
+  Expected<void> add_piece(const std::vector<uint32_t>& nodes) {
+    std::vector<bool> taken(g_.nodes().size());
+    for (const uint32_t i : nodes) taken[i] = true;
+    ISOMER_TRY(const passes::Piece piece, passes::cut(g_, taken, composer_.table));
+    if (piece.outputs.empty()) return {};  // nobody reads it
+    Lowered part;
+    if (composer_.lowers) {
+      ISOMER_TRY(part, lower_expressions(piece.graph, composer_.table, composer_.options));
+    } else {
+      ISOMER_TRY(const StageGraph stages, stages_of(piece.graph, composer_.table));
+    }
+    assembly_.next_time();
+    assembly_.add(part, [&](Space space, uint32_t index) {
+      return place(space == Space::Input ? piece.inputs[index] : piece.outputs[index]);
+    });
+    return {};
+  }
+
+  Expected<void> add_call(const ir::Node& n, uint32_t id) {
+    ISOMER_TRY(const Lowered part, composer_.node(g_, n));
+    assembly_.next_time();
+    assembly_.add(part, [&](Space space, uint32_t index) {
+      return place(space == Space::Input ? n.inputs[index] : ir::Value{id, index});
+    });
+    return {};
+  }
+
+  void copy_outputs() {
+    for (uint32_t k = 0; k < g_.outputs().size(); ++k) {
+      const ir::Value v = g_.outputs()[k].value;
+      const Place to{Space::Output, k, 0}, from = place(v);
+      const Port& p = assembly_.outputs()[k];
+      if (from == to || p.byte_size() == 0) continue;
+      assembly_.next_time();
+      loop::Function copy = copy_loops(p.dtype, static_cast<int64_t>(p.byte_size() / size_of(p.dtype)));
+      copy.origin = {p.name};
+      assembly_.add(std::move(copy), {from, to}, 2 * static_cast<double>(p.byte_size()));
+    }
+  }
+
+  const Composer& composer_;
+  const ir::Graph& g_;
+  Assembly assembly_;
+  std::map<ir::Value, Place> places_;
+};
+
+bool has_calls(const ir::Graph& g) {
+  return std::any_of(g.nodes().begin(), g.nodes().end(), [](const ir::Node& n) { return n.op->kernel != nullptr; });
+}
+
+}  // namespace
+
+Diagnostic cannot_compile(const ir::Node& n, std::string_view why) {
+  return {"E-compile-node", fmt::format("node {} ({}) cannot be compiled: {}",
+                                        n.names.empty() || n.names[0].empty() ? n.label : n.names[0], n.op->name, why)};
+}
+
+Expected<Lowered> Composer::graph(const ir::Graph& g) const {
+  if (has_calls(g)) return Composition(*this, g).run();
+  if (lowers) return lower_expressions(g, table, options);
+  ISOMER_TRY(const StageGraph stages, stages_of(g, table));
+  return Lowered{};
+}
+
+Expected<Composer::Body> Composer::body(const ir::Graph& g, const std::vector<Type>& types,
+                                        const std::vector<std::optional<Tensor>>& contents) const {
+  if (depth >= kDeepest) return Diagnostic{"E-compile-node", "bodies of control flow are nested too deeply"};
+  ISOMER_TRY(ir::Graph sized, passes::specialise(g, types, contents, table));
+  // Naive code is the reference for the other, and keeps to what is written.
+  ISOMER_TRY(const auto plain, passes::parse_passes("fold_constants,inline_branches,dead_code"));
+  if (options.fuse) {
+    ISOMER_TRY(sized, passes::run_pipeline(sized, table, "inference"));
+  } else {
+    ISOMER_TRY(passes::Result result, passes::run(sized, table, plain));
+    sized = std::move(result.graph);
+  }
+  Body out;
+  for (size_t i = 0; i < types.size(); ++i)
+    if (i >= contents.size() || !contents[i]) out.inputs.push_back(i);
+  Composer inner = *this;
+  ++inner.depth;
+  ISOMER_TRY(out.lowered, inner.graph(sized));
+  if (!lowers)  // a plan without steps has no ports
+    for (const ir::Output& o : sized.outputs()) {
+      ISOMER_TRY(Port p, port_of(o.name, sized.type(o.value)));
+      out.lowered.plan.outputs.push_back(std::move(p));
+    }
+  return out;
+}
+
+Expected<Lowered> Composer::node(const ir::Graph& g, const ir::Node& n) const {
+  for (const ir::Value& v : n.inputs)
+    if (!v.is_none() && !g.type(v).shape.is_static())
+      return cannot_compile(n, "the sizes of its inputs follow from data");
+  for (const Type& t : n.types)
+    if (t.dtype == DType::Opaque || !t.shape.is_static())
+      return cannot_compile(n, "only a run can tell the size of its result");
+  if (is_control_flow(n)) return control_flow(*this, g, n);
+  return cannot_compile(n, "its result depends on data in a way that no expression says");
+}
+
+Expected<void> can_lower(const ir::Graph& graph, const ir::OpTable& table) {
+  const LowerOptions options;
+  ISOMER_TRY(const Lowered plan, (Composer{table, options, false}.graph(graph)));
+  return {};
+}
+
+Expected<Lowered> lower(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options) {
+  return Composer{table, options}.graph(graph);
+}
+
+}  // namespace isomer::compile
