@@ -116,10 +116,13 @@ class Proof {
   bool by_order(const Form& difference, const Guards& context, const Heads& heads, ZeroTest& test, int depth) {
     constexpr int kMostDepth = 5;
     if (depth > 0 && (test.simplifier().order().impossible() || test.zero(difference, context))) return true;
-    if (depth == kMostDepth) return false;
-    const auto question = order_question(atoms_, heads, test.simplifier().form(difference, context));
-    if (!question) return false;
     Order& order = test.simplifier().order();
+    const Form simpler = test.simplifier().form(difference, context);
+    // Two values that a case takes to be equal need not be written alike.
+    if (depth > 0 && order.not_negative(simpler) && order.not_negative(scale(simpler, -1))) return true;
+    if (depth == kMostDepth) return false;
+    const auto question = order_question(atoms_, heads, simpler);
+    if (!question) return false;
     const size_t mark = order.mark();
     enum class Case : uint8_t { Above, Below, Zero };
     for (const Case c : {Case::Above, Case::Below, Case::Zero}) {
