@@ -1,27 +1,25 @@
 // Draws of random numbers. With a `seed` attribute the draw is that seed's; without one it is that of seed 0, so that a
 // run can be repeated; the records are not pure, so that two nodes are never merged into one draw.
-#include "base/random.h"
-
 #include <fmt/format.h>
 
-#include <bit>
 #include <cmath>
 
 #include "ir/op.h"
+#include "ops/draws.h"
 
 namespace isomer::ops {
 namespace {
 
-Random generator(const ir::OpContext& c) {
-  return Random(std::bit_cast<uint64_t>(c.has_attr("seed") ? c.real("seed") : 0.0));
+Draws generator(const ir::OpContext& c) { return Draws(c.has_attr("seed") ? c.real("seed") : 0.0); }
+
+using Draw = double (*)(const ir::OpContext&, Draws&);
+double normal(const ir::OpContext& c, Draws& r) { return c.real("mean") + c.real("scale") * r.normal(); }
+double uniform(const ir::OpContext& c, Draws& r) {
+  return c.real("low") + (c.real("high") - c.real("low")) * r.uniform();
 }
 
-using Draw = double (*)(const ir::OpContext&, Random&);
-double normal(const ir::OpContext& c, Random& r) { return c.real("mean") + c.real("scale") * r.normal(); }
-double uniform(const ir::OpContext& c, Random& r) { return r.uniform(c.real("low"), c.real("high")); }
-
 Tensor filled(const ir::OpContext& c, const Type& type, Draw draw) {
-  Random r = generator(c);
+  Draws r = generator(c);
   Tensor out(type.dtype, type.shape.values());
   for (int64_t i = 0; i < out.size(); ++i) out.set_real(i, draw(c, r));
   return out;
@@ -80,7 +78,7 @@ Expected<std::vector<Tensor>> multinomial(const ir::OpContext& c) {
   const Tensor& x = *c.value(0);
   const int64_t rows = x.dims()[0], classes = x.dims()[1], n = c.integer("sample_size");
   if (classes == 0 && rows > 0 && n > 0) return c.error("there are no classes to draw from");
-  Random r = generator(c);
+  Draws r = generator(c);
   Tensor out(c.dtype_attr("dtype"), {rows, n});
   std::vector<double> sums(static_cast<size_t>(classes));
   for (int64_t b = 0; b < rows; ++b) {
@@ -152,7 +150,7 @@ ir::OpDef op_bernoulli() {
   op.infer_unranked = true;
   op.kernel = [](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
     const Tensor& p = *c.value(0);
-    Random r = generator(c);
+    Draws r = generator(c);
     Tensor out(c.out(0, {}).dtype, p.dims());
     for (int64_t i = 0; i < out.size(); ++i) out.set_real(i, r.flip(p.real(i)) ? 1 : 0);
     return std::vector{std::move(out)};

@@ -100,6 +100,20 @@ TEST(NonMaxSuppression, BreaksTiesByPosition) {
   EXPECT_FALSE(call("non_max_suppression", {boxes, floats({1, 1, 2}, {1, 1})}).ok());
 }
 
+TEST(Random, DrawsWhatNumpyDrawsForASeed) {
+  const auto drawn = [](const char* op) {
+    const auto t = call(op, {}, {{"shape", std::vector<int64_t>{3}}, {"dtype", DType::F64}, {"seed", 0.0}});
+    return t.ok() ? t->at(0).to_reals() : std::vector<double>(3);
+  };
+  const std::vector<double> uniform = drawn("random_uniform"), normal = drawn("random_normal");
+  const double known[2][3] = {{0.5488135039273248, 0.7151893663724195, 0.6027633760716439},
+                              {1.764052345967664, 0.4001572083672233, 0.9787379841057392}};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(uniform[i], known[0][i], 1e-15);
+    EXPECT_NEAR(normal[i], known[1][i], 1e-15);
+  }
+}
+
 TEST(Random, DrawsTheSameNumbersForOneSeed) {
   const ir::Attrs attrs{{"shape", std::vector<int64_t>{4}}, {"seed", 3.0}};
   EXPECT_EQ(show(call("random_uniform", {}, attrs)), show(call("random_uniform", {}, attrs)));
