@@ -8,6 +8,12 @@ namespace isomer::compile {
 
 namespace {
 
+bool are_neighbours(const int64_t* column, int64_t count) {
+  for (int64_t c = 1; c < count; ++c)
+    if (column[c] != column[0] + c) return false;
+  return true;
+}
+
 template <class T>
 void pack(const T* from, T* to, const Packing& p) {
   const auto columns = static_cast<int64_t>(p.column.size());
@@ -15,11 +21,15 @@ void pack(const T* from, T* to, const Packing& p) {
     for (int64_t panel = 0; panel < p.panels(); ++panel) {
       const int64_t first = panel * p.width, count = std::min(p.width, columns - first);
       const int64_t* column = p.column.data() + first;
+      const bool adjoin = are_neighbours(column, count);
       for (size_t k = 0; k < p.depth.size(); ++k) {
         const int64_t together = p.together, in_step = static_cast<int64_t>(k) % together;
         if (p.depth[k] != Packing::kNothing) {
           const T* row = from + b + p.depth[k];
-          for (int64_t c = 0; c < count; ++c) to[c * together + in_step] = row[column[c]];
+          if (together == 1 && adjoin)
+            std::copy_n(row + column[0], count, to);
+          else
+            for (int64_t c = 0; c < count; ++c) to[c * together + in_step] = row[column[c]];
         }
         if (in_step == together - 1) to += p.width * together;  // the rest stays zero
       }
@@ -33,18 +43,38 @@ uint16_t to_bf16(float x) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+// Two steps of the depth side by side, from columns that lie side by side.
+void split_pair(const float* first, const float* second, int64_t count, uint16_t* high, uint16_t* low) {
+  const auto rest = [](float x, uint16_t h) { return to_bf16(x - std::bit_cast<float>(uint32_t{h} << 16)); };
+  for (int64_t c = 0; c < count; ++c) {
+    const uint16_t a = to_bf16(first[c]), b = to_bf16(second[c]);
+    high[2 * c] = a;
+    high[2 * c + 1] = b;
+    low[2 * c] = rest(first[c], a);
+    low[2 * c + 1] = rest(second[c], b);
+  }
+}
+
 void split(const float* from, uint16_t* to, const Packing& p) {
   const auto columns = static_cast<int64_t>(p.column.size()), depth = static_cast<int64_t>(p.depth.size());
   for (const int64_t b : p.batch)
     for (int64_t panel = 0; panel < p.panels(); ++panel, to += 2 * depth * p.width) {
       const int64_t first = panel * p.width, count = std::min(p.width, columns - first);
       const int64_t* column = p.column.data() + first;
+      const bool adjoin = are_neighbours(column, count);
       for (int64_t k = 0; k < depth; ++k) {
-        if (p.depth[static_cast<size_t>(k)] == Packing::kNothing) continue;
-        const float* row = from + b + p.depth[static_cast<size_t>(k)];
+        const int64_t at = p.depth[static_cast<size_t>(k)];
+        if (at == Packing::kNothing) continue;
+        const float* row = from + b + at;
         const int64_t start = k / p.split * p.split, in_chunk = k - start;
         const int64_t part = std::min(p.split, depth - start) * p.width;
         uint16_t* out = to + 2 * start * p.width + in_chunk / 2 * 2 * p.width + in_chunk % 2;
+        const int64_t next = k + 1 < depth ? p.depth[static_cast<size_t>(k + 1)] : Packing::kNothing;
+        if (adjoin && in_chunk % 2 == 0 && next != Packing::kNothing) {
+          split_pair(row + column[0], from + b + next + column[0], count, out, out + part);
+          ++k;
+          continue;
+        }
         for (int64_t c = 0; c < count; ++c) {
           const float x = row[column[c]];
           const uint16_t high = to_bf16(x);
