@@ -211,7 +211,10 @@ std::optional<std::vector<Kernel>> chained_kernels(const Scene& scene, const Gro
   }
   if (options.split)
     if (const loop::IntrinsicPtr tile = loop::split_product_for(scene.target))
-      if (auto kernels = chained_by(tile, scene, first, rows, second, true)) return kernels;
+      if (auto kernels = chained_by(tile, scene, first, rows, second, true)) {
+        for (Kernel& k : *kernels) k.rounding.split = true;
+        return kernels;
+      }
   const std::vector<loop::IntrinsicPtr> tiles = loop::intrinsics_for(scene.target, DType::F32);
   return tiles.empty() ? std::nullopt : chained_by(tiles[0], scene, first, rows, second, false);
 }

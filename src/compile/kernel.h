@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compile/group.h"
+#include "compile/rounding.h"
 #include "compile/storage.h"
 #include "loop/stmt.h"
 #include "loop/target.h"
@@ -43,6 +44,7 @@ struct Kernel {
   loop::Function function;  // its arguments are flat buffers
   std::vector<Argument> arguments;
   double flops = 0, bytes = 0;
+  Rounding rounding;
 };
 
 // What a scheme sees of the model.

@@ -107,6 +107,8 @@ void Lowering::add_step(Kernel kernel, const std::string& signature) {
   step.flops = kernel.flops;
   step.bytes = kernel.bytes;
   out_.plan.steps.push_back(std::move(step));
+  out_.plan.rounding.split |= kernel.rounding.split;
+  out_.plan.rounding.filtering |= kernel.rounding.filtering;
   kernels_.push_back(std::move(kernel));
   signatures_.push_back(signature);
 }

@@ -56,6 +56,10 @@ std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& gro
       break;
     case Algorithm::Rows: out.push_back(rows_kernel(scene, group, "kernel"));
   }
+  for (Kernel& k : out) {
+    k.rounding.split = algorithm == Algorithm::Split || algorithm == Algorithm::Gathered;
+    k.rounding.filtering = algorithm == Algorithm::Filtering;
+  }
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/rounding.h"
 #include "loop/target.h"
 #include "tensor/dtype.h"
 
@@ -78,6 +79,7 @@ struct Plan {
   std::vector<Step> steps;
   std::vector<Weight> weights;
   uint64_t arena_bytes = 0;
+  Rounding rounding;  // of any of the steps
 
   uint64_t scratch_bytes() const;  // the most that a step wants of one worker
   uint64_t weight_bytes() const;   // of all, without padding

@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "codegen/codegen.h"
 #include "compile/lower.h"
 #include "compile/module.h"
+#include "driver/module_file.h"
 #include "ops/table.h"
 #include "passes/manager.h"
 
@@ -77,11 +80,12 @@ struct Built {
   std::vector<codegen::Object> objects;
 };
 
-Expected<Built> build(const ir::Graph& prepared, const CompileOptions& options, loop::Target target,
-                      const std::string& prefix, Stopwatch& watch, CompileReport& report) {
+Expected<Built> build(const ir::Graph& prepared, const CompileOptions& options, const compile::Rounding& allowed,
+                      const loop::Target& target, const std::string& prefix, Stopwatch& watch, CompileReport& report) {
   compile::LowerOptions lower;
   lower.target = target;
-  lower.winograd = lower.split = !options.strict;
+  lower.winograd = allowed.filtering;
+  lower.split = allowed.split;
   ISOMER_TRY(compile::Lowered lowered, compile::lower(prepared, ops::table(), lower));
   if (!prefix.empty()) rename(lowered, prefix);
   report.lower_seconds += watch.lap();
@@ -94,6 +98,59 @@ Expected<Built> build(const ir::Graph& prepared, const CompileOptions& options, 
   report.variants.push_back({target.name, "", lowered.plan.steps.size(), lowered.functions.size(),
                              lowered.plan.arena_bytes, lowered.least_arena_bytes});
   return Built{std::move(lowered.plan), std::move(emitted)};
+}
+
+Expected<std::vector<Built>> build_all(const std::vector<ir::Graph>& sizes, const std::vector<ir::Graph>& prepared,
+                                       const std::vector<loop::Target>& targets, const CompileOptions& options,
+                                       const compile::Rounding& allowed, Stopwatch& watch, CompileReport& report) {
+  std::vector<Built> built;
+  report.variants.clear();
+  for (const loop::Target& target : targets)
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const std::string prefix = targets.size() * sizes.size() > 1 ? fmt::format("v{}_", built.size()) : "";
+      ISOMER_TRY(Built one, build(prepared[i], options, allowed, target, prefix, watch, report));
+      if (sizes.size() > 1) report.variants.back().sizes = sizes_text(sizes[i]);
+      built.push_back(std::move(one));
+    }
+  return built;
+}
+
+compile::Rounding used_by(const std::vector<Built>& built) {
+  compile::Rounding all;
+  for (const Built& one : built) {
+    all.split |= one.plan.rounding.split;
+    all.filtering |= one.plan.rounding.filtering;
+  }
+  return all;
+}
+
+Expected<void> write(std::vector<Built> built, size_t sizes, const std::string& path, CompileReport& report) {
+  std::vector<compile::Variant> variants;
+  for (Built& one : built) {
+    variants.push_back({std::move(one.plan), {}});
+    for (const codegen::Object& object : one.objects) variants.back().objects.push_back(object.bytes);
+  }
+  ISOMER_TRY(const compile::ModuleSize size, compile::write_module(path, variants, sizes));
+  report.file_bytes = size.file;
+  report.weight_bytes = size.weights;
+  return {};
+}
+
+// The file itself beside the strict form of the model, at all of its sizes. The trial of the first is on its way.
+Expected<double> tried(const std::string& path, const std::vector<ir::Graph>& prepared, std::unique_ptr<Trial> trial,
+                       const CompileOptions& options) {
+  ISOMER_TRY(const std::shared_ptr<const ModuleFile> file, ModuleFile::open(path));
+  ISOMER_TRY(ModuleRun run, ModuleRun::make(file, options.threads));
+  double most = 0;
+  for (const ir::Graph& graph : prepared) {
+    if (!trial) trial = std::make_unique<Trial>(graph, options.threads, options.threads);
+    ISOMER_TRY(const std::vector<Tensor> inputs, trial->inputs());
+    ISOMER_TRY(const std::vector<Tensor> outputs, run.run(inputs));
+    ISOMER_TRY(const double difference, trial->difference(outputs));
+    most = std::max(most, difference);
+    trial = nullptr;
+  }
+  return most;
 }
 
 }  // namespace
@@ -109,28 +166,32 @@ Expected<CompileReport> compile_module(const std::vector<ir::Graph>& sizes, cons
     prepared.push_back(std::move(g));
   }
   report.pass_seconds = watch.lap();
-  std::vector<Built> built;
-  const bool several = options.targets.size() * sizes.size() > 1;
+  ISOMER_TRY(const loop::Target host, codegen::host_target());
+  std::vector<loop::Target> targets;
   for (const std::string& name : options.targets) {
     ISOMER_TRY(loop::Target target, target_of(name));
     // Where the module is refused later, "host" would say nothing.
     if (target.name == "host" && !target.cpu.empty()) target.name = target.cpu;
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      const std::string prefix = several ? fmt::format("v{}_", built.size()) : "";
-      ISOMER_TRY(Built one, build(prepared[i], options, target, prefix, watch, report));
-      if (sizes.size() > 1) report.variants.back().sizes = sizes_text(sizes[i]);
-      built.push_back(std::move(one));
+    targets.push_back(std::move(target));
+  }
+  RoundingChoice choice(prepared[0], options.accuracy);
+  for (bool good = false; !good;) {
+    ISOMER_TRY(std::vector<Built> built, build_all(sizes, prepared, targets, options, choice.allowed(), watch, report));
+    good = choice.settled(used_by(built));
+    std::unique_ptr<Trial> trial;
+    if (!good && targets[0].arch != host.arch) {
+      choice.cannot_try(fmt::format("code for {} does not run here", targets[0].name));
+      good = true;
     }
+    if (!good) trial = std::make_unique<Trial>(prepared[0], options.threads, options.threads);
+    ISOMER_CHECK_OK(write(std::move(built), sizes.size(), path, report));
+    report.link_seconds += watch.lap();
+    if (good) break;
+    good = choice.accept(tried(path, prepared, std::move(trial), options));
+    if (!good) std::filesystem::remove(path);
+    report.trial_seconds += watch.lap();
   }
-  std::vector<compile::Variant> variants;
-  for (Built& one : built) {
-    variants.push_back({std::move(one.plan), {}});
-    for (const codegen::Object& object : one.objects) variants.back().objects.push_back(object.bytes);
-  }
-  ISOMER_TRY(const compile::ModuleSize size, compile::write_module(path, variants, sizes.size()));
-  report.file_bytes = size.file;
-  report.weight_bytes = size.weights;
-  report.link_seconds = watch.lap();
+  report.accuracy = choice.facts();
   return report;
 }
 

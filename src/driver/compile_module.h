@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "driver/accuracy.h"
 #include "ir/graph.h"
 
 namespace isomer::driver {
@@ -15,8 +16,8 @@ struct CompileOptions {
       "host"};                      // "host", "x86-64-v3", ...; several: the first that a CPU can run is used
   std::string pipeline = "module";  // of graph passes
   int threads = 0;                  // that compile; 0: one per CPU
-  bool strict = false;              // no algorithm that rounds otherwise than a sum of products in some order
-  std::string dump_dir;             // when not empty: each kernel's loops, IR and assembly
+  Accuracy accuracy = Accuracy::Checked;
+  std::string dump_dir;  // when not empty: each kernel's loops, IR and assembly
 };
 
 struct CompileReport {
@@ -28,7 +29,8 @@ struct CompileReport {
   };
   std::vector<Variant> variants;
   uint64_t file_bytes = 0, weight_bytes = 0;
-  double pass_seconds = 0, lower_seconds = 0, code_seconds = 0, link_seconds = 0;
+  double pass_seconds = 0, lower_seconds = 0, code_seconds = 0, link_seconds = 0, trial_seconds = 0;
+  AccuracyFacts accuracy;
 };
 
 // One model at one set of sizes or several, all of them numbers: a run of the module takes the one that its inputs have.

@@ -17,6 +17,7 @@ namespace isomer::driver {
 struct Native::Impl {
   NativeOptions options;
   std::shared_ptr<const compile::Executable> executable;
+  AccuracyFacts accuracy;
   std::mutex mutex;
   std::vector<compile::Runner> idle;
 };
@@ -37,22 +38,46 @@ Expected<void> admit(const compile::Plan& plan) {
   return {};
 }
 
-}  // namespace
+using ExecutablePtr = std::shared_ptr<const compile::Executable>;
 
-Expected<std::shared_ptr<Native>> Native::build(const ir::Graph& graph, const NativeOptions& options) {
+Expected<ExecutablePtr> build_at(const ir::Graph& graph, const NativeOptions& options,
+                                 const compile::Rounding& rounding) {
   compile::ExecutableOptions o;
   ISOMER_TRY(o.lower.target, codegen::host_target());
   if (options.naive) {
     o.lower.fuse = o.lower.contract = false;
     o.wide = true;
   }
-  o.lower.winograd = o.lower.split = !options.strict;
+  o.lower.winograd = rounding.filtering;
+  o.lower.split = rounding.split;
   o.compile_threads = options.compile_threads;
   o.dump_dir = options.dump;
+  ISOMER_TRY(ExecutablePtr executable, compile::Executable::build(graph, ops::table(), o));
+  ISOMER_CHECK_OK(admit(executable->plan()));
+  return executable;
+}
+
+Expected<double> tried(Trial& trial, const ExecutablePtr& executable, int threads) {
+  ISOMER_TRY(const std::vector<Tensor> inputs, trial.inputs());
+  ISOMER_TRY(compile::Runner runner, compile::Runner::make(executable, threads));
+  ISOMER_TRY(const std::vector<Tensor> outputs, runner.run(inputs));
+  return trial.difference(outputs);
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<Native>> Native::build(const ir::Graph& graph, const NativeOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->options = options;
-  ISOMER_TRY(impl->executable, compile::Executable::build(graph, ops::table(), o));
-  ISOMER_CHECK_OK(admit(impl->executable->plan()));
+  RoundingChoice choice(graph, options.naive ? Accuracy::Unchecked : options.accuracy);
+  std::optional<Trial> trial;
+  for (bool good = false; !good;) {
+    ISOMER_TRY(impl->executable, build_at(graph, options, choice.allowed()));
+    if (choice.settled(impl->executable->plan().rounding)) break;
+    if (!trial) trial.emplace(graph, options.threads, options.compile_threads);
+    good = choice.accept(tried(*trial, impl->executable, options.threads));
+  }
+  impl->accuracy = choice.facts();
   return std::shared_ptr<Native>(new Native(std::move(impl)));
 }
 
@@ -81,7 +106,7 @@ NativeFacts Native::facts() const {
   return {plan.steps.size(),   impl_->executable->function_count(),
           plan.arena_bytes,    impl_->executable->least_arena_bytes(),
           plan.weight_bytes(), plan.scratch_bytes(),
-          plan.target.name};
+          plan.target.name,    impl_->accuracy};
 }
 
 std::vector<StepTime> Native::times() const {

@@ -8,15 +8,16 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "driver/accuracy.h"
 #include "ir/graph.h"
 #include "tensor/tensor.h"
 
 namespace isomer::driver {
 
 struct NativeOptions {
-  int threads = 0;          // of one run; 0: one per core
-  bool naive = false;       // every stage a kernel of its own, plain loops, floats in double: the compiled reference
-  bool strict = false;      // no algorithm that rounds otherwise than a sum of products in some order
+  int threads = 0;     // of one run; 0: one per core
+  bool naive = false;  // every stage a kernel of its own, plain loops, floats in double: the compiled reference
+  Accuracy accuracy = Accuracy::Checked;
   bool poison = false;      // for tests: memory that no step has written yet is NaN
   bool profile = false;     // measure every step
   int compile_threads = 0;  // 0: one per core
@@ -28,6 +29,7 @@ struct NativeFacts {
   size_t steps = 0, functions = 0;
   uint64_t arena_bytes = 0, least_arena_bytes = 0, weight_bytes = 0, scratch_bytes = 0;
   std::string target;
+  AccuracyFacts accuracy;
 };
 
 // One step: what it is, and what it took while it was measured.

@@ -300,6 +300,7 @@ class Optimization {
     ISOMER_TRY(const ir::Graph sized, with_sizes(c.graph, out_.assumed));
     ExecutorOptions o;
     o.native.threads = options_.threads;
+    o.native.accuracy = accuracy_;
     ISOMER_TRY(Executor e, Executor::make(sized, o));
     c.executor = std::make_unique<Executor>(std::move(e));
     return {};
@@ -353,6 +354,9 @@ class Optimization {
   Expected<std::vector<Candidate>> candidates() {
     std::vector<Candidate> all;
     ISOMER_TRY(Candidate input, candidate({}, ""));
+    // What the input can do without is not asked of the candidates again; their results are checked as they are.
+    const AccuracyFacts tried = input.executor->facts().native.accuracy;
+    accuracy_ = tried.given_up >= 0 ? Accuracy::Checked : Accuracy::Unchecked;
     all.push_back(std::move(input));
     if (given()) {
       if (out_.steps.empty() && out_.labels.empty()) return all;
@@ -460,6 +464,7 @@ class Optimization {
   rewrite::RuleLibrary library_;
   std::vector<const rewrite::Rule*> rules_;
   std::shared_ptr<cost::Pricer> pricer_;
+  Accuracy accuracy_ = Accuracy::Checked;
   Optimized out_;
 };
 

@@ -177,6 +177,7 @@ void Program::add_facts(ExecutorFacts& facts) const {
     facts.native.weight_bytes += f.weight_bytes;
     facts.native.scratch_bytes = std::max(facts.native.scratch_bytes, f.scratch_bytes);
     facts.native.target = f.target;
+    facts.native.accuracy.add(f.accuracy);
   };
   facts.compile_seconds += compile_seconds_;
   if (whole_) add(whole_->facts());

@@ -113,6 +113,7 @@ TEST_P(Zoo, SmallNetworkCompiledAgreesWithTheInterpreter) {
     driver::ExecutorOptions o;
     o.native.naive = naive;
     o.native.poison = true;
+    o.native.accuracy = driver::Accuracy::Unchecked;  // the fast algorithms themselves are tested
     o.optimise = !naive;
     auto executor = driver::Executor::make(*g, o);
     ASSERT_TRUE(executor.ok()) << executor.error().to_string();

@@ -70,6 +70,7 @@ std::string text(const std::string& source, double load_seconds, const driver::B
     out += fmt::format("kernels      {} steps of {} functions in {} pieces\n", n.steps, n.functions, r.facts.pieces);
   else
     out += fmt::format("kernels      {} steps, compiled for {}\n", n.steps, printable(n.target));
+  if (const std::string trial = n.accuracy.to_string(); !trial.empty()) out += fmt::format("algorithms   {}\n", trial);
   if (!o.checked())
     out += fmt::format("accuracy     not checked{}\n",
                        o.no_check ? "" : "; --against MODEL names what it was compiled from");
@@ -122,6 +123,7 @@ nlohmann::ordered_json data(const std::string& source, double load_seconds, cons
   j["steps"] = r.facts.native.steps;
   j["functions"] = r.facts.native.functions;
   j["pieces"] = r.facts.pieces;
+  j["algorithms"] = accuracy_json(r.facts.native.accuracy);
   j["accuracy"] = nlohmann::json::array();
   for (const driver::OutputError& e : r.errors)
     j["accuracy"].push_back({{"output", e.name}, {"exact", e.exact}, {"error_of_largest", e.of_largest}});

@@ -10,9 +10,21 @@ void declare_accuracy(CLI::App& app, std::string& accuracy) {
   app.add_option(
          "--accuracy", accuracy,
          "strict: products of floats are exact and summed in some order; default: fewer products by minimal filtering, "
-         "floats in two parts on tile registers, within 1e-4 of the largest magnitude")
-      ->check(CLI::IsMember({"default", "strict"}))
+         "floats in two parts on tile registers, where a trial on random inputs stays near the strict form; unchecked: "
+         "the same without the trial")
+      ->check(CLI::IsMember({"default", "strict", "unchecked"}))
       ->capture_default_str();
+}
+
+driver::Accuracy accuracy_of(const std::string& name) {
+  if (name == "strict") return driver::Accuracy::Strict;
+  return name == "unchecked" ? driver::Accuracy::Unchecked : driver::Accuracy::Checked;
+}
+
+nlohmann::ordered_json accuracy_json(const driver::AccuracyFacts& f) {
+  const auto known = [](double d) { return d < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(d); };
+  return {{"two_parts", f.used.split},        {"filtering", f.used.filtering}, {"difference", known(f.difference)},
+          {"given_up_at", known(f.given_up)}, {"allowed", f.allowed},          {"not_tried", f.not_tried}};
 }
 
 void declare_run_options(CLI::App& app, RunOptions& o) {
@@ -48,7 +60,7 @@ Expected<driver::InputOptions> input_options(const RunOptions& o) {
 driver::ExecutorOptions executor_options(const RunOptions& o) {
   driver::ExecutorOptions out;
   out.native.threads = o.threads;
-  out.native.strict = o.accuracy == "strict";
+  out.native.accuracy = accuracy_of(o.accuracy);
   out.reference = o.reference || o.wide;
   out.wide = o.wide;
   return out;

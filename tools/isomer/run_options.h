@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <string>
 #include <vector>
@@ -21,8 +22,10 @@ struct RunOptions {
   std::string accuracy = "default";
 };
 
-// --accuracy default or strict: whether algorithms that round otherwise than a sum of products may be used.
+// --accuracy default, unchecked or strict: whether algorithms that round otherwise than a sum of products may be used.
 void declare_accuracy(CLI::App& app, std::string& accuracy);
+driver::Accuracy accuracy_of(const std::string& name);
+nlohmann::ordered_json accuracy_json(const driver::AccuracyFacts& facts);
 void declare_run_options(CLI::App& app, RunOptions& options);
 Expected<driver::InputOptions> input_options(const RunOptions& options);
 driver::ExecutorOptions executor_options(const RunOptions& options);

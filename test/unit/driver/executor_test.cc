@@ -64,7 +64,7 @@ TEST(Executor, StrictSumsProducts) {
   ASSERT_TRUE(exact.ok());
   for (const bool strict : {true, false}) {
     ExecutorOptions o;
-    o.native.strict = strict;
+    o.native.accuracy = strict ? Accuracy::Strict : Accuracy::Unchecked;
     auto executor = Executor::make(g, o);
     ASSERT_TRUE(executor.ok()) << executor.error().to_string();
     const auto found = executor->run({x});
