@@ -6,6 +6,7 @@
 #include <map>
 
 #include "compile/assembly.h"
+#include "compile/procedures.h"
 #include "compile/stages.h"
 #include "compile/step_loops.h"
 #include "passes/manager.h"
@@ -194,6 +195,7 @@ Expected<Lowered> Composer::node(const ir::Graph& g, const ir::Node& n) const {
     if (t.dtype == DType::Opaque || !t.shape.is_static())
       return cannot_compile(n, "only a run can tell the size of its result");
   if (is_control_flow(n)) return control_flow(*this, g, n);
+  if (auto made = procedure(*this, g, n)) return *std::move(made);
   return cannot_compile(n, "its result depends on data in a way that no expression says");
 }
 
