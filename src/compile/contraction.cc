@@ -25,6 +25,7 @@ constexpr int64_t kShortDepth = 512;
 constexpr int64_t kFetchRows = 5;     // fewer rows read the right side as fast as memory gives it
 constexpr double kSplitFlops = 1e6;   // below, the exact product is as fast
 constexpr int64_t kChunkedTasks = 8;  // each goes through all rows, a chunk of the depth at a time
+constexpr int64_t kMostGathered = 8;  // second caches that a block's rows may take
 constexpr int64_t kTasks = 16;        // enough for an even share of a few workers, and few enough to be cheap
 
 }  // namespace
@@ -196,8 +197,47 @@ void ContractionKernel::sizes() {
     chunk_ = ceil_div(depth(), ceil_div(4 * depth() * block_rows_, l2 / 4) * kSplitDepth) * kSplitDepth;
     splits_ = std::min(splits_, kChunkedTasks);
   }
+  take_cut();
   panels_per_task_ = ceil_div(panels_, splits_);
   splits_ = ceil_div(panels_, panels_per_task_);
+}
+
+// Whole tiles, in blocks whose gathered rows do not leave the caches far behind.
+void ContractionKernel::take_cut() {
+  const int64_t tiles = ceil_div(rows(), tile_rows_);
+  if (cut_.rows > 0) {
+    const int64_t wanted = std::clamp<int64_t>(cut_.rows / tile_rows_, 1, tiles) * tile_rows_;
+    const bool fits =
+        image_ || in_place() || element_bytes() * depth() * wanted <= kMostGathered * scene_.target.l2_bytes;
+    if (fits) block_rows_ = wanted;
+    if (fits) chunk_ = depth();
+    blocks_ = ceil_div(rows(), block_rows_);
+  }
+  if (cut_.parts > 0) splits_ = std::clamp<int64_t>(cut_.parts, 1, panels_);
+}
+
+std::vector<Cut> ContractionKernel::cuts() {
+  analyse();
+  const int64_t all = ceil_div(rows(), tile_rows_) * tile_rows_;
+  std::vector<Cut> out;
+  const auto add = [&](int64_t rows, int64_t parts) {
+    rows = std::clamp(ceil_div(rows, tile_rows_) * tile_rows_, tile_rows_, all);
+    parts = std::clamp<int64_t>(parts, 1, panels_);
+    const Cut cut{rows, parts, cut_.columns, 0};
+    const bool own = rows == block_rows_ && parts == splits_;
+    if (!own && std::find(out.begin(), out.end(), cut) == out.end()) out.push_back(cut);
+  };
+  if (chunked()) {  // its blocks are as large as they can be
+    for (const int64_t parts : {int64_t{1}, int64_t{2}, splits_ / 2, splits_ * 2})
+      if (parts > 0 && parts <= panels_ && parts != splits_) out.push_back({0, parts, cut_.columns, 0});
+    return out;
+  }
+  add(all, splits_);
+  add(block_rows_ / 2, splits_);
+  add(2 * block_rows_, splits_);
+  add(block_rows_, splits_ > 1 ? 1 : 2);
+  if (batch_.total() == 1) add(ceil_div(all, 2), 1), add(all, 2);
+  return out;
 }
 
 void ContractionKernel::take_blocks(int64_t rows) {
@@ -458,20 +498,60 @@ Stmt ContractionKernel::tasks() {
 }
 
 std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name,
-                                                 SplitRows rows) {
+                                                 SplitRows rows, const Cut& cut) {
   const Contraction& c = *group.contraction;
   const loop::IntrinsicPtr tile = loop::split_product_for(scene.target);
   if (!tile || c.bytes()) return std::nullopt;
   if (scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
-  ContractionKernel kernel(scene, group, tile, name);
+  ContractionKernel kernel(scene, group, tile, name, cut);
   if (rows == SplitRows::WherePays && !kernel.pays()) return std::nullopt;
   if (rows != SplitRows::WherePays && !scene.value(c.b->tensor).constant && !kernel.pays()) return std::nullopt;
   if (rows == SplitRows::Gathered && !kernel.without_image()) return std::nullopt;
   return kernel.make();
 }
 
-std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group,
-                                                       const std::string& name) {
+namespace {
+
+// Of so many columns where the cut asks for one, else the best by the model.
+loop::IntrinsicPtr vector_tile_of(const Scene& scene, const Group& group, const Cut& cut) {
+  if (cut.columns > 0)
+    for (const loop::IntrinsicPtr& tile : loop::intrinsics_for(scene.target, DType::F32))
+      if (tile->meaning.stages[0].axes[1].extent.value() == cut.columns) return tile;
+  const Contraction& c = *group.contraction;
+  const std::vector<te::Axis> axes = axes_of(c, scene.stage(group.stages[0]));
+  const auto total = [&](const std::vector<int>& wanted) {
+    int64_t n = 1;
+    for (const te::Axis& a : axes)
+      if (std::find(wanted.begin(), wanted.end(), a.id) != wanted.end()) n *= a.extent.value();
+    return n;
+  };
+  return vector_tile(scene.target, total(c.m), total(c.n));
+}
+
+}  // namespace
+
+std::vector<Cut> product_cuts(const Scene& scene, const Group& group, bool split, SplitRows rows) {
+  const Contraction& c = *group.contraction;
+  if (c.bytes() || scene.value(scene.stage(group.stages[0]).value).elements() == 0) return {};
+  const loop::IntrinsicPtr tile = split ? loop::split_product_for(scene.target) : vector_tile_of(scene, group, {});
+  if (!tile) return {};
+  ContractionKernel kernel(scene, group, tile, "kernel");
+  if (split && rows == SplitRows::Gathered && !kernel.without_image()) return {};
+  std::vector<Cut> out = kernel.cuts();
+  if (split) return out;
+  const int64_t own = tile->meaning.stages[0].axes[1].extent.value();
+  std::vector<int64_t> seen = {own};
+  for (const loop::IntrinsicPtr& other : loop::intrinsics_for(scene.target, DType::F32)) {
+    const int64_t columns = other->meaning.stages[0].axes[1].extent.value();
+    if (std::find(seen.begin(), seen.end(), columns) != seen.end()) continue;
+    seen.push_back(columns);
+    out.push_back({0, 0, columns, 0});
+  }
+  return out;
+}
+
+std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group, const std::string& name,
+                                                       const Cut& cut) {
   const Contraction& c = *group.contraction;
   if (scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
   if (c.bytes()) {
@@ -482,16 +562,9 @@ std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const
     const std::vector<loop::IntrinsicPtr> tiles = loop::dot_products_for(scene.target, c.a.dtype(), c.b.dtype());
     return tiles.empty() ? std::nullopt : std::optional(ContractionKernel(scene, group, tiles[0], name).make());
   }
-  const std::vector<te::Axis> axes = axes_of(c, scene.stage(group.stages[0]));
-  const auto total = [&](const std::vector<int>& wanted) {
-    int64_t n = 1;
-    for (const te::Axis& a : axes)
-      if (std::find(wanted.begin(), wanted.end(), a.id) != wanted.end()) n *= a.extent.value();
-    return n;
-  };
-  const loop::IntrinsicPtr tile = vector_tile(scene.target, total(c.m), total(c.n));
+  const loop::IntrinsicPtr tile = vector_tile_of(scene, group, cut);
   if (!tile) return std::nullopt;
-  return ContractionKernel(scene, group, tile, name).make();
+  return ContractionKernel(scene, group, tile, name, cut).make();
 }
 
 }  // namespace isomer::compile

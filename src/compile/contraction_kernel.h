@@ -44,11 +44,12 @@ te::Expr expr_of(const Linear& at);
 
 class ContractionKernel {
  public:
-  ContractionKernel(const Scene& scene, const Group& group, loop::IntrinsicPtr tile, std::string name)
+  ContractionKernel(const Scene& scene, const Group& group, loop::IntrinsicPtr tile, std::string name, Cut cut = {})
       : scene_(scene),
         group_(group),
         c_(*group.contraction),
         tile_(std::move(tile)),
+        cut_(cut),
         split_(tile_->emit == loop::Emit::SplitProduct),
         bytes_(tile_->emit == loop::Emit::DotProduct),
         whole_(split_ || loop::uses_tile_registers(*tile_)) {
@@ -70,6 +71,8 @@ class ContractionKernel {
   bool has_image() const { return image_.has_value(); }
   // No windows of an image; false where there are none anyway. Before all else.
   bool without_image();
+  // Other blocks and parts than those it has.
+  std::vector<Cut> cuts();
   std::vector<Kernel> make();
 
  private:
@@ -84,6 +87,7 @@ class ContractionKernel {
   void name_axes();
   void take_image();
   void sizes();
+  void take_cut();
   Address side(const te::Expr& read);
   void left();
   bool takes_prologue() const;
@@ -136,6 +140,7 @@ class ContractionKernel {
   const Group& group_;
   const Contraction& c_;
   loop::IntrinsicPtr tile_;
+  const Cut cut_;
   const bool split_;  // floats as two BF16
   const bool bytes_;  // products of bytes, summed in I32
   const bool whole_;  // tiles are computed whole, in tile registers

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/cut.h"
 #include "compile/group.h"
 #include "compile/rounding.h"
 #include "compile/storage.h"
@@ -95,7 +96,8 @@ std::optional<Kernel> plane_kernel(const Scene& scene, const Group& group, std::
 
 // A contraction with its epilogue, by register tiles: rows of the left side as they lie or gathered into scratch, the
 // right side in packed panels. Nothing where no intrinsic of the target fits.
-std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group, const std::string& name);
+std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group, const std::string& name,
+                                                       const Cut& cut = {});
 
 // The same with floats as two BF16 each, by tile registers: some of 17 bits of a product, at several times the speed. Nothing
 // where the target has no such registers or it does not pay.
@@ -105,10 +107,15 @@ enum class SplitRows : uint8_t {
   Gathered,   // never of an image; nothing where there is none
 };
 std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name,
-                                                 SplitRows rows = SplitRows::WherePays);
+                                                 SplitRows rows = SplitRows::WherePays, const Cut& cut = {});
+
+// Other cuts of such a product that are worth a try, by tile registers or by vectors.
+std::vector<Cut> product_cuts(const Scene& scene, const Group& group, bool split, SplitRows rows);
 
 // Convolutions with 3x3 taps one apart, by Winograd's minimal filtering: fewer products, other roundings. Nothing where it
 // does not apply or does not pay.
-std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name);
+std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name,
+                                      const Cut& cut = {});
+std::vector<Cut> winograd_cuts(const Scene& scene, const Group& group);
 
 }  // namespace isomer::compile

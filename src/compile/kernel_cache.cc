@@ -33,9 +33,10 @@ void add_value(te::Signature& s, const Scene& scene, const Group& group, int val
 
 }  // namespace
 
-KernelCache::Key KernelCache::key(const Scene& scene, const Group& group, Algorithm algorithm) {
+KernelCache::Key KernelCache::key(const Scene& scene, const Group& group, const Method& method) {
   te::Signature s(true);
-  s.add(static_cast<int64_t>(algorithm));
+  s.add(static_cast<int64_t>(method.algorithm));
+  s.add(method.cut.rows).add(method.cut.parts).add(method.cut.columns).add(method.cut.outputs);
   s.add(int64_t{group.contraction.has_value()});
   const auto add_stage = [&](const ModelStage& stage) {
     s.add_tensor(stage.value);

@@ -30,7 +30,7 @@ class KernelCache {
     std::vector<int> values;
   };
 
-  static Key key(const Scene& scene, const Group& group, Algorithm algorithm = Algorithm::Standard);
+  static Key key(const Scene& scene, const Group& group, const Method& method = {});
   std::shared_ptr<const Entry> find(const Key& key) const;
   void add(const Key& key, std::shared_ptr<const Entry> entry);
 

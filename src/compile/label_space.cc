@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "compile/chained_products.h"
 #include "compile/lower_group.h"
 #include "compile/storage.h"
 
@@ -108,6 +109,9 @@ void LabelSpace::find_variables() {
 
 void LabelSpace::find_factors() {
   const StageGraph& g = base_.graph;
+  std::set<size_t> chained;
+  if (options_->fuse && options_->contract)
+    for (const Chain& c : chains_of(g, base_.groups)) chained.insert({c.first, c.rows, c.second});
   for (const Group& group : base_.groups) {
     std::set<size_t> touched;
     const auto touch = [&](int value) {
@@ -119,6 +123,7 @@ void LabelSpace::find_factors() {
     }
     Factor f;
     f.stage = group.stages.back();
+    f.chained = chained.count(static_cast<size_t>(&group - base_.groups.data())) > 0;
     f.variables.assign(touched.begin(), touched.end());
     // A sum of very many values: those that come late stay as they are.
     size_t choices = 1;
@@ -141,56 +146,101 @@ const std::string& LabelSpace::value_of(size_t factor) const {
   return base_.names[static_cast<size_t>(value)];
 }
 
-std::vector<LabelSpace::Work> LabelSpace::work(size_t factor, std::span<const size_t> labels, bool first) const {
+// Refers to its own parts: it stays where it is.
+struct LabelSpace::Place {
+  Grouped model;
+  std::vector<Layout> layouts;
+  std::vector<std::vector<int>> readers;
+  const Group* group = nullptr;
+  Scene scene;
+};
+
+std::unique_ptr<LabelSpace::Place> LabelSpace::place(size_t factor, std::span<const size_t> labels) const {
   const Factor& f = factors_[factor];
-  Grouped m = base_;
+  auto p = std::make_unique<Place>();
+  p->model = base_;
+  Grouped& m = p->model;
   Labels wanted;
   for (size_t i = 0; i < f.variables.size(); ++i) {
     const Variable& v = variables_[f.variables[i]];
     if (const Label& l = v.labels[labels[i]]; !l.order.empty()) wanted[v.value] = l;
   }
-  if (f.copied >= 0 && wanted.empty()) return {};
+  if (f.copied >= 0 && wanted.empty()) return nullptr;
   apply_labels(wanted, m);
   const auto group = std::find_if(m.groups.begin(), m.groups.end(), [&](const Group& g) {
     if (f.copied < 0) return g.stages.back() == f.stage;
     return static_cast<size_t>(g.stages.back()) >= base_.graph.stages.size();
   });
-  if (group == m.groups.end()) return {};
-  const std::vector<Layout> layouts = choose_layouts(m.graph, m.groups, m.orders, options_->piece);
-  const std::vector<std::vector<int>> readers = m.graph.readers();
-  const Scene scene = make_scene(m.graph, layouts, readers, *options_);
+  if (group == m.groups.end()) return nullptr;
+  p->group = &*group;
+  p->layouts = choose_layouts(m.graph, m.groups, m.orders, options_->piece);
+  p->readers = m.graph.readers();
+  p->scene = make_scene(m.graph, p->layouts, p->readers, *options_);
+  return p;
+}
+
+std::optional<LabelSpace::Work> LabelSpace::made(Place& p, const Method& method) const {
+  const bool exactly = !method.standard();
+  KernelCache::Key key = KernelCache::key(p.scene, *p.group, method);
+  if (exactly) key.bytes += "exactly";
+  Work w;
+  w.method = method;
+  w.kernels = cached_kernels(p.scene, *p.group, method, *options_, key, p.model.graph, exactly);
+  if (w.kernels->kernels.empty()) return std::nullopt;
+  const size_t own = key.values.size();
+  for (const Kernel& k : w.kernels->kernels) {
+    std::vector<bool>& weights = w.weights.emplace_back();
+    for (const Argument& a : k.arguments) {
+      const auto at = static_cast<size_t>(a.value);
+      const StageValue& value =
+          at < own ? p.model.graph.values[static_cast<size_t>(key.values[at])] : w.kernels->added[at - own];
+      weights.push_back(value.constant.has_value());
+    }
+  }
+  return w;
+}
+
+std::vector<LabelSpace::Work> LabelSpace::work(size_t factor, std::span<const size_t> labels, bool first) const {
+  const std::unique_ptr<Place> p = place(factor, labels);
+  if (!p) return {};
   std::vector<Algorithm> ways = {Algorithm::Standard,  Algorithm::Split,   Algorithm::Gathered,
                                  Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles};
-  if (!group->contraction) ways = {Algorithm::Standard, Algorithm::Windows, Algorithm::Rows};
-  if (first) ways.resize(1);
+  if (!p->group->contraction) ways = {Algorithm::Standard, Algorithm::Windows, Algorithm::Rows};
+  if (first || factors_[factor].chained) ways.resize(1);
   std::vector<Work> out;
   for (const Algorithm algorithm : ways) {
-    const bool exactly = algorithm != Algorithm::Standard;
-    Work w;
-    w.algorithm = algorithm;
-    KernelCache::Key key = KernelCache::key(scene, *group, w.algorithm);
-    if (exactly) key.bytes += "exactly";
-    w.kernels = cached_kernels(scene, *group, w.algorithm, *options_, key, m.graph, exactly);
-    if (w.kernels->kernels.empty()) continue;
-    if (std::any_of(out.begin(), out.end(),
-                    [&](const Work& known) { return known.kernels->signatures == w.kernels->signatures; }))
+    std::optional<Work> w = made(*p, algorithm);
+    if (!w) continue;
+    const auto same = std::find_if(
+        out.begin(), out.end(), [&](const Work& known) { return known.kernels->signatures == w->kernels->signatures; });
+    if (same != out.end()) {
+      if (same->scheme == Algorithm::Standard) same->scheme = algorithm;
       continue;
-    const size_t own = key.values.size();
-    for (const Kernel& k : w.kernels->kernels) {
-      std::vector<bool>& weights = w.weights.emplace_back();
-      for (const Argument& a : k.arguments) {
-        const auto at = static_cast<size_t>(a.value);
-        const StageValue& value =
-            at < own ? m.graph.values[static_cast<size_t>(key.values[at])] : w.kernels->added[at - own];
-        weights.push_back(value.constant.has_value());
-      }
     }
-    out.push_back(std::move(w));
+    w->scheme = algorithm;
+    out.push_back(*std::move(w));
   }
   return out;
 }
 
-Labels LabelSpace::labels(std::span<const size_t> choice, std::span<const Algorithm> algorithms) const {
+std::vector<LabelSpace::Work> LabelSpace::cuts(size_t factor, Algorithm scheme) const {
+  const std::unique_ptr<Place> p = place(factor, std::vector<size_t>(factors_[factor].variables.size()));
+  if (!p || !p->group->contraction || factors_[factor].chained) return {};
+  std::vector<Cut> cuts;
+  if (scheme == Algorithm::Split) cuts = product_cuts(p->scene, *p->group, true, SplitRows::Windows);
+  if (scheme == Algorithm::Gathered) cuts = product_cuts(p->scene, *p->group, true, SplitRows::Gathered);
+  if (scheme == Algorithm::Tiles) cuts = product_cuts(p->scene, *p->group, false, SplitRows::Gathered);
+  if (scheme == Algorithm::Filtering) cuts = winograd_cuts(p->scene, *p->group);
+  std::vector<Work> out;
+  for (const Cut& cut : cuts)
+    if (std::optional<Work> w = made(*p, {scheme, cut})) {
+      w->scheme = scheme;
+      out.push_back(*std::move(w));
+    }
+  return out;
+}
+
+Labels LabelSpace::labels(std::span<const size_t> choice, std::span<const Method> methods) const {
   Labels out;
   bool standard = true;
   for (size_t v = 0; v < variables_.size(); ++v) {
@@ -199,9 +249,9 @@ Labels LabelSpace::labels(std::span<const size_t> choice, std::span<const Algori
   }
   if (standard) out.clear();
   for (size_t f = 0; f < factors_.size(); ++f) {
-    if (algorithms[f] == Algorithm::Standard || factors_[f].stage < 0) continue;
+    if (methods[f].standard() || factors_[f].stage < 0) continue;
     const auto value = static_cast<size_t>(base_.graph.stages[static_cast<size_t>(factors_[f].stage)].value);
-    if (!base_.names[value].empty()) out[base_.names[value]].algorithm = algorithms[f];
+    if (!base_.names[value].empty()) out[base_.names[value]].method = methods[f];
   }
   return out;
 }

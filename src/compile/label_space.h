@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,8 +27,9 @@ class LabelSpace {
   };
   struct Factor {
     std::vector<size_t> variables;
-    int stage = -1;   // the last of the group
-    int copied = -1;  // or: the copy of this value, by the variable that asks for it
+    int stage = -1;        // the last of the group
+    int copied = -1;       // or: the copy of this value, by the variable that asks for it
+    bool chained = false;  // with its neighbours, when all of them are as the compiler would have them
   };
   const std::vector<Variable>& variables() const { return variables_; }
   const std::vector<Factor>& factors() const { return factors_; }
@@ -36,21 +38,27 @@ class LabelSpace {
 
   // One way to compute a group.
   struct Work {
-    Algorithm algorithm = Algorithm::Standard;
+    Method method;
+    Algorithm scheme = Algorithm::Standard;  // that has these kernels; Standard: not known
     std::shared_ptr<const KernelCache::Entry> kernels;
     std::vector<std::vector<bool>> weights;  // by kernel and argument
   };
   // All ways, what the compiler would do by itself first, when the factor's variables have these labels (by number, in the
   // order of Factor::variables). None: there is nothing to compute. With `first` only the compiler's own.
   std::vector<Work> work(size_t factor, std::span<const size_t> labels, bool first = false) const;
+  // The same scheme cut in other ways, where values lie as the compiler would have them.
+  std::vector<Work> cuts(size_t factor, Algorithm scheme) const;
 
-  // The labels of a model in which variables have these numbers and factors these algorithms; empty when all are standard.
-  Labels labels(std::span<const size_t> choice, std::span<const Algorithm> algorithms) const;
+  // The labels of a model in which variables have these numbers and factors these methods; empty when all are standard.
+  Labels labels(std::span<const size_t> choice, std::span<const Method> methods) const;
 
  private:
   void find_variables();
   void find_factors();
   int root(int value) const;  // whose order a part has
+  struct Place;               // a factor's group in a plan
+  std::unique_ptr<Place> place(size_t factor, std::span<const size_t> labels) const;
+  std::optional<Work> made(Place& place, const Method& method) const;
 
   const LowerOptions* options_ = nullptr;
   Grouped base_;  // with the standard orders as those that are wanted

@@ -33,14 +33,25 @@ std::vector<std::string_view> pieces(std::string_view text, char by) {
   }
 }
 
+template <typename Number>
+std::optional<Number> number(std::string_view text) {
+  Number n = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return n;
+}
+
+// The numbers of a cut by their names in the text.
+constexpr std::array<std::pair<std::string_view, int64_t Cut::*>, 4> kCuts = {
+    {{"rows", &Cut::rows}, {"parts", &Cut::parts}, {"columns", &Cut::columns}, {"outputs", &Cut::outputs}}};
+
 std::optional<std::vector<int>> order_of(std::string_view text) {
   std::vector<int> order;
   if (text.empty()) return order;
   for (const std::string_view piece : pieces(text, ',')) {
-    int dim = 0;
-    const auto [end, failed] = std::from_chars(piece.data(), piece.data() + piece.size(), dim);
-    if (failed != std::errc() || end != piece.data() + piece.size()) return std::nullopt;
-    order.push_back(dim);
+    const auto dim = number<int>(piece);
+    if (!dim) return std::nullopt;
+    order.push_back(*dim);
   }
   return order;
 }
@@ -92,7 +103,7 @@ void copy_for_readers(Grouped& m, int value, const std::vector<int>& order) {
   if (!first) return;
   m.groups.insert(m.groups.begin() + static_cast<ptrdiff_t>(*first),
                   alone(g, g.values[static_cast<size_t>(copy)].stage));
-  m.algorithms.insert(m.algorithms.begin() + static_cast<ptrdiff_t>(*first), Algorithm::Standard);
+  m.methods.insert(m.methods.begin() + static_cast<ptrdiff_t>(*first), Method());
   m.names.push_back("");
   m.orders.push_back(order);
 }
@@ -101,11 +112,33 @@ void copy_for_readers(Grouped& m, int value, const std::vector<int>& order) {
 
 std::string_view name(Algorithm algorithm) { return kAlgorithms[static_cast<size_t>(algorithm)]; }
 
+std::string text(const Method& method) {
+  std::string out(name(method.algorithm));
+  for (const auto& [name, member] : kCuts)
+    if (method.cut.*member != 0) out += fmt::format(" {}={}", name, method.cut.*member);
+  return out;
+}
+
+std::optional<Method> method_of(std::string_view text) {
+  const std::vector<std::string_view> words = pieces(text, ' ');
+  const auto* algorithm = std::find(kAlgorithms.begin(), kAlgorithms.end(), words[0]);
+  if (algorithm == kAlgorithms.end()) return std::nullopt;
+  Method out(static_cast<Algorithm>(algorithm - kAlgorithms.begin()));
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::vector<std::string_view> sides = pieces(words[i], '=');
+    const int64_t value = sides.size() == 2 ? number<int64_t>(sides[1]).value_or(-1) : -1;
+    const auto* cut = std::find_if(kCuts.begin(), kCuts.end(), [&](const auto& c) { return c.first == sides[0]; });
+    if (value < 0 || cut == kCuts.end()) return std::nullopt;
+    out.cut.*(cut->second) = value;
+  }
+  return out;
+}
+
 std::string print(const Labels& labels, const loop::Target& target) {
   std::string out = fmt::format("{}{}\n", kHead, target.cpu);
   for (const auto& [name, l] : labels)
     out += fmt::format("{}\t{}\t{}\t{}\n", name, l.copy ? "copy" : "order", fmt::join(l.order, ","),
-                       compile::name(l.algorithm));
+                       compile::text(l.method));
   return out;
 }
 
@@ -117,10 +150,8 @@ Labels parse_labels(std::string_view text, const loop::Target& target) {
     const std::vector<std::string_view> fields = pieces(lines[i], '\t');
     if (fields.size() != 4) continue;
     const auto order = order_of(fields[2]);
-    const auto* algorithm = std::find(kAlgorithms.begin(), kAlgorithms.end(), fields[3]);
-    if (!order || algorithm == kAlgorithms.end()) continue;
-    out[std::string(fields[0])] = {*order, fields[1] == "copy",
-                                   static_cast<Algorithm>(algorithm - kAlgorithms.begin())};
+    const auto method = method_of(fields[3]);
+    if (order && method) out[std::string(fields[0])] = {*order, fields[1] == "copy", *method};
   }
   return out;
 }
@@ -162,7 +193,7 @@ Grouped grouped(StageGraph graph, const LowerOptions& options) {
   out.groups = group_stages(out.graph, options.fuse);
   out.names = label_names(out.graph);
   out.orders.resize(out.graph.values.size());
-  out.algorithms.assign(out.groups.size(), Algorithm::Standard);
+  out.methods.resize(out.groups.size());
   return out;
 }
 
@@ -180,7 +211,7 @@ void apply_labels(const Labels& labels, Grouped& m) {
   for (size_t g = 0; g < m.groups.size(); ++g) {
     const int value = m.graph.stages[static_cast<size_t>(m.groups[g].stages.back())].value;
     if (const auto it = labels.find(m.names[static_cast<size_t>(value)]); it != labels.end())
-      m.algorithms[g] = it->second.algorithm;
+      m.methods[g] = it->second.method;
   }
   for (size_t v = 0; v < count; ++v) {
     const auto it = m.names[v].empty() ? labels.end() : labels.find(m.names[v]);

@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "compile/cut.h"
 #include "compile/group.h"
 #include "ir/graph.h"
 #include "loop/target.h"
@@ -25,10 +27,21 @@ enum class Algorithm : uint8_t { Standard, Split, Filtering, Windows, Tiles, Row
 inline constexpr size_t kAlgorithmCount = 7;
 std::string_view name(Algorithm algorithm);
 
+struct Method {
+  Algorithm algorithm = Algorithm::Standard;
+  Cut cut = {};
+  Method() = default;
+  Method(Algorithm by, Cut how = {}) : algorithm(by), cut(how) {}  // NOLINT: a scheme is a method
+  bool standard() const { return algorithm == Algorithm::Standard; }
+  bool operator==(const Method&) const = default;
+};
+std::string text(const Method& method);  // "split", "split rows=64 parts=2"
+std::optional<Method> method_of(std::string_view text);
+
 struct Label {
   std::vector<int> order;  // of the dims, outermost first; empty: as the compiler chooses
   bool copy = false;       // the order of a copy that is made for the readers, where the value itself must be row-major
-  Algorithm algorithm = Algorithm::Standard;  // of the group that ends with this value
+  Method method;           // of the group that ends with this value
   bool operator==(const Label&) const = default;
 };
 using Labels = std::map<std::string, Label>;  // by value, see label_names
@@ -49,7 +62,7 @@ struct Grouped {
   std::vector<Group> groups;
   std::vector<std::string> names;        // label_names
   std::vector<std::vector<int>> orders;  // wanted, by value; empty: none
-  std::vector<Algorithm> algorithms;     // by group
+  std::vector<Method> methods;           // by group
 };
 Grouped grouped(StageGraph graph, const LowerOptions& options);
 // Images among the inputs of a piece of a model: as a convolution before it would have left them.

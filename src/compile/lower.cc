@@ -45,7 +45,7 @@ class Lowering {
   void place_values();
   int root(int value) const;
   void add_groups(const Scene& scene, const Grouped& model);
-  void add_group(const Scene& scene, const Group& group, Algorithm algorithm);
+  void add_group(const Scene& scene, const Group& group, const Method& method);
   bool add_with_totals(const Scene& scene, const Group& group, Algorithm algorithm);
   std::string function_for(loop::Function f, const std::string& signature);
   uint32_t weight(const Argument& a);
@@ -303,18 +303,18 @@ bool Lowering::add_with_totals(const Scene& scene, const Group& group, Algorithm
   return true;
 }
 
-void Lowering::add_group(const Scene& scene, const Group& group, Algorithm algorithm) {
+void Lowering::add_group(const Scene& scene, const Group& group, const Method& method) {
   if (!options_.cache || options_.weights) {
-    if (add_with_totals(scene, group, algorithm)) return;
-    for (Kernel& kernel : kernels_of(scene, group, algorithm, options_)) {
+    if (add_with_totals(scene, group, method.algorithm)) return;
+    for (Kernel& kernel : kernels_of(scene, group, method, options_)) {
       const std::string signature = loop::signature(kernel.function);
       add_step(std::move(kernel), signature);
     }
     return;
   }
-  const KernelCache::Key key = KernelCache::key(scene, group, algorithm);
+  const KernelCache::Key key = KernelCache::key(scene, group, method);
   const auto first = static_cast<int>(g_.values.size()), own = static_cast<int>(key.values.size());
-  const auto known = cached_kernels(scene, group, algorithm, options_, key, g_);
+  const auto known = cached_kernels(scene, group, method, options_, key, g_);
   g_.values.insert(g_.values.end(), known->added.begin(), known->added.end());
   for (size_t i = 0; i < known->kernels.size(); ++i) {
     Kernel k = known->kernels[i];
@@ -331,7 +331,7 @@ void Lowering::add_groups(const Scene& scene, const Grouped& model) {
   std::set<size_t> inside;
   if (options_.fuse && options_.contract)
     for (const Chain& c : chains_of(g_, model.groups)) {
-      const auto chosen = [&](size_t g) { return model.algorithms[g] != Algorithm::Standard; };
+      const auto chosen = [&](size_t g) { return !model.methods[g].standard(); };
       if (chosen(c.first) || chosen(c.rows) || chosen(c.second) || inside.count(c.first) || inside.count(c.rows))
         continue;
       auto kernels =
@@ -344,7 +344,7 @@ void Lowering::add_groups(const Scene& scene, const Grouped& model) {
     if (inside.count(i)) continue;
     const auto it = chained.find(i);
     if (it == chained.end()) {
-      add_group(scene, model.groups[i], model.algorithms[i]);
+      add_group(scene, model.groups[i], model.methods[i]);
       continue;
     }
     for (Kernel& kernel : it->second) {

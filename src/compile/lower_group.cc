@@ -16,14 +16,15 @@ Tensor untouched(int64_t elements) {
 }
 
 // `asked`: somebody wants this scheme, whether it is expected to pay or not.
-std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& group, const LowerOptions& options,
+std::vector<Kernel> by(const Method& method, const Scene& scene, const Group& group, const LowerOptions& options,
                        bool asked) {
+  const Algorithm algorithm = method.algorithm;
   const bool takes_prologue =
       algorithm == Algorithm::Split || algorithm == Algorithm::Gathered || algorithm == Algorithm::Tiles;
   if (group.prologue >= 0 && !takes_prologue) {
     Group rest = group;
     rest.prologue = -1;
-    std::vector<Kernel> out = by(algorithm, scene, rest, options, asked);
+    std::vector<Kernel> out = by(method, scene, rest, options, asked);
     if (!out.empty()) out.insert(out.begin(), prologue_kernel(scene, group));
     return out;
   }
@@ -40,11 +41,11 @@ std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& gro
                              : asked                          ? SplitRows::Windows
                                                               : SplitRows::WherePays;
       if (product && options.split)
-        if (auto kernels = split_kernels(scene, group, "kernel", rows)) out = *std::move(kernels);
+        if (auto kernels = split_kernels(scene, group, "kernel", rows, method.cut)) out = *std::move(kernels);
       break;
     }
     case Algorithm::Filtering:
-      if (product && options.winograd) take(winograd_kernel(scene, group, "kernel"));
+      if (product && options.winograd) take(winograd_kernel(scene, group, "kernel", method.cut));
       break;
     case Algorithm::Windows:
       if (options.contract) take(window_kernel(scene, group, "kernel"));
@@ -52,7 +53,7 @@ std::vector<Kernel> by(Algorithm algorithm, const Scene& scene, const Group& gro
       break;
     case Algorithm::Tiles:
       if (product)
-        if (auto kernels = contraction_kernels(scene, group, "kernel")) out = *std::move(kernels);
+        if (auto kernels = contraction_kernels(scene, group, "kernel", method.cut)) out = *std::move(kernels);
       break;
     case Algorithm::Rows: out.push_back(rows_kernel(scene, group, "kernel"));
   }
@@ -109,10 +110,10 @@ Scene make_scene(StageGraph& graph, const std::vector<Layout>& layouts, const st
           }};
 }
 
-std::vector<Kernel> kernels_of(const Scene& scene, const Group& group, Algorithm algorithm, const LowerOptions& options,
-                               bool exactly) {
-  std::vector<Kernel> out = by(algorithm, scene, group, options, true);
-  if (exactly && algorithm != Algorithm::Standard) return out;
+std::vector<Kernel> kernels_of(const Scene& scene, const Group& group, const Method& method,
+                               const LowerOptions& options, bool exactly) {
+  std::vector<Kernel> out = by(method, scene, group, options, true);
+  if (exactly && !method.standard()) return out;
   for (const Algorithm a :
        {Algorithm::Split, Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles, Algorithm::Rows}) {
     if (!out.empty()) break;
@@ -121,13 +122,13 @@ std::vector<Kernel> kernels_of(const Scene& scene, const Group& group, Algorithm
   return out;
 }
 
-std::shared_ptr<const KernelCache::Entry> cached_kernels(const Scene& scene, const Group& group, Algorithm algorithm,
+std::shared_ptr<const KernelCache::Entry> cached_kernels(const Scene& scene, const Group& group, const Method& method,
                                                          const LowerOptions& options, const KernelCache::Key& key,
                                                          StageGraph& graph, bool exactly) {
   if (auto known = options.cache ? options.cache->find(key) : nullptr) return known;
   const auto first = static_cast<int>(graph.values.size()), own = static_cast<int>(key.values.size());
   auto entry = std::make_shared<KernelCache::Entry>();
-  entry->kernels = kernels_of(scene, group, algorithm, options, exactly);
+  entry->kernels = kernels_of(scene, group, method, options, exactly);
   for (Kernel& k : entry->kernels) {
     entry->signatures.push_back(loop::signature(k.function));
     for (Argument& a : k.arguments) {

@@ -21,12 +21,12 @@ Scene make_scene(StageGraph& graph, const std::vector<Layout>& layouts, const st
 
 // By the first scheme that takes the group, or by the one that is named; where that one does not take it: by the first, or
 // with `exactly` by no kernels.
-std::vector<Kernel> kernels_of(const Scene& scene, const Group& group, Algorithm algorithm, const LowerOptions& options,
-                               bool exactly = false);
+std::vector<Kernel> kernels_of(const Scene& scene, const Group& group, const Method& method,
+                               const LowerOptions& options, bool exactly = false);
 
 // The same through the cache of the options, by a key that also says whether `exactly`. The
 // graph's values are as before, and those that the kernels added are in the entry.
-std::shared_ptr<const KernelCache::Entry> cached_kernels(const Scene& scene, const Group& group, Algorithm algorithm,
+std::shared_ptr<const KernelCache::Entry> cached_kernels(const Scene& scene, const Group& group, const Method& method,
                                                          const LowerOptions& options, const KernelCache::Key& key,
                                                          StageGraph& graph, bool exactly = false);
 

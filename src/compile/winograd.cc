@@ -69,13 +69,14 @@ Expr combine_back(const std::vector<double>& factors, const std::function<Expr(s
 class Winograd {
  public:
   Winograd(const Scene& scene, const Group& group, const ConvolutionShape& shape, Filtering rows, Filtering columns,
-           loop::IntrinsicPtr tile)
+           loop::IntrinsicPtr tile, Cut cut)
       : scene_(scene),
         group_(group),
         s_(shape),
         fy_(std::move(rows)),
         fx_(std::move(columns)),
         tile_(std::move(tile)),
+        cut_(cut),
         lanes_(scene.lanes(DType::F32)) {
     mr_ = tile_->meaning.stages[0].axes[0].extent.value();
     nr_ = tile_->meaning.stages[0].axes[1].extent.value();
@@ -89,6 +90,7 @@ class Winograd {
   }
 
   Kernel make(std::string name);
+  std::vector<Cut> cuts() const;
 
  private:
   LoopAxis fresh(std::string name, int64_t extent) { return {next_var_++, std::move(name), extent}; }
@@ -119,6 +121,7 @@ class Winograd {
   const ConvolutionShape& s_;
   const Filtering fy_, fx_;  // along rows and along columns
   loop::IntrinsicPtr tile_;
+  const Cut cut_;
   int64_t window_ = 1;  // taps of a channel
   int64_t lanes_, mr_ = 0, nr_ = 0, points_ = 0, down_ = 0, across_ = 0, tiles_ = 0, panels_ = 0;
   int64_t block_ = 0, rows_ = 0, splits_ = 1,
@@ -144,14 +147,30 @@ void Winograd::sizes() {
   // A few tasks more or less show: two workers should have the same number of them.
   if (blocks * splits() % 2 == 1 && blocks < kManyBlocks && tiles_ >= (blocks + 1) * kFewestTiles) ++blocks;
   block_ = ceil_div(tiles_, blocks);
-  rows_ = ceil_div(block_, ceil_div(block_, mr_));
   splits_ = splits();
+  if (cut_.rows > 0 && bytes * cut_.rows <= 2 * scene_.target.l2_bytes) block_ = std::min(cut_.rows, tiles_);
+  if (cut_.parts > 0) splits_ = std::min(cut_.parts, panels_);
+  rows_ = ceil_div(block_, ceil_div(block_, mr_));
   transformed_ = 4 * points_ * s_.c * panels_ * nr_ <= scene_.target.l2_bytes * 3 / 8;
   const int64_t most = std::max<int64_t>(16, scene_.target.l2_bytes / 6 / (4 * points_ * nr_));
   chunk_ = transformed_ ? s_.c : ceil_div(s_.c, ceil_div(s_.c, most));
   point_step_ = odd_lines(block_ * depth_);
   product_step_ = odd_lines(block_ * nr_);
   tap_step_ = odd_lines(chunk_ * nr_);
+}
+
+std::vector<Cut> Winograd::cuts() const {
+  std::vector<Cut> out;
+  const auto add = [&](int64_t rows, int64_t parts) {
+    const Cut cut{std::clamp<int64_t>(rows, 1, tiles_), std::clamp<int64_t>(parts, 1, panels_), 0, fx_.outputs()};
+    const bool own = cut.rows == block_ && cut.parts == splits_;
+    if (!own && std::find(out.begin(), out.end(), cut) == out.end()) out.push_back(cut);
+  };
+  add(ceil_div(block_, 2), splits_);
+  add(2 * block_, splits_);
+  add(ceil_div(block_, mr_) * mr_, splits_);
+  add(block_, splits_ > 1 ? 1 : 2);
+  return out;
 }
 
 Winograd::TapSteps Winograd::tap_steps() const {
@@ -499,9 +518,11 @@ bool filterable(const ConvolutionShape& s) {
          s.oh >= 4 && s.ow >= 4;
 }
 
-std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name) {
+namespace {
+
+std::optional<Winograd> winograd(const Scene& scene, const Group& group, const std::optional<ConvolutionShape>& shape,
+                                 const Cut& cut) {
   if (group.contraction->bytes()) return std::nullopt;
-  const std::optional<ConvolutionShape> shape = convolution_shape(scene, group);
   if (!shape || !shape->plain() || !shape->channels_together || shape->c < 16 || shape->o < 16) return std::nullopt;
   const int64_t ty = shape->taps_down, tx = shape->taps_across;
   const auto tile = [&](int64_t down, int64_t across) {
@@ -510,18 +531,34 @@ std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, co
   if (!tile(1, 1)) return std::nullopt;
   if (filterable(*shape)) {
     const bool large = shape->n * ceil_div(shape->oh, 4) * ceil_div(shape->ow, 4) >= 8;
-    const int64_t outputs = large ? 4 : 2;
-    return Winograd(scene, group, *shape, filtering(outputs, 3), filtering(outputs, 3), tile(outputs, outputs))
-        .make(name);
+    const int64_t outputs = cut.outputs == 2 || cut.outputs == 4 ? cut.outputs : large ? 4 : 2;
+    return std::optional<Winograd>(std::in_place, scene, group, *shape, filtering(outputs, 3), filtering(outputs, 3),
+                                   tile(outputs, outputs), cut);
   }
   // Along one axis. Seven taps: two outputs a tile, as those of four would err by 4e-5 of the largest.
   const bool one_axis = (ty == 1) != (tx == 1);
   const int64_t taps = std::max(ty, tx), outputs = taps == 3 ? 4 : 2;
   if (!one_axis || (taps != 3 && taps != 7) || (ty == 1 ? shape->ow : shape->oh) < 4) return std::nullopt;
   const Filtering along = filtering(outputs, taps), none = filtering(1, 1);
-  return Winograd(scene, group, *shape, ty == 1 ? none : along, tx == 1 ? none : along,
-                  ty == 1 ? tile(1, outputs) : tile(outputs, 1))
-      .make(name);
+  return std::optional<Winograd>(std::in_place, scene, group, *shape, ty == 1 ? none : along, tx == 1 ? none : along,
+                                 ty == 1 ? tile(1, outputs) : tile(outputs, 1), cut);
+}
+
+}  // namespace
+
+std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name, const Cut& cut) {
+  const std::optional<ConvolutionShape> shape = convolution_shape(scene, group);
+  auto made = winograd(scene, group, shape, cut);
+  return made ? std::optional(made->make(name)) : std::nullopt;
+}
+
+std::vector<Cut> winograd_cuts(const Scene& scene, const Group& group) {
+  const std::optional<ConvolutionShape> shape = convolution_shape(scene, group);
+  const auto made = winograd(scene, group, shape, {});
+  if (!made) return {};
+  std::vector<Cut> out = made->cuts();
+  if (filterable(*shape)) out.push_back({0, 0, 0, out.empty() || out[0].outputs == 4 ? 2 : 4});
+  return out;
 }
 
 }  // namespace isomer::compile

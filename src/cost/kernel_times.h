@@ -51,6 +51,7 @@ class KernelTimes {
   // than their limit get a rough one.
   void try_out(const std::vector<Item>& items, const std::vector<double>& limits);
 
+  bool measures() const { return options_.measure; }
   const Machine& machine() const { return machine_; }
   Store& store() { return *store_; }
   size_t measured() const { return measured_; }

@@ -1,6 +1,8 @@
 #include "cost/labelling.h"
 
 #include <algorithm>
+#include <chrono>
+#include <numeric>
 
 #include "cost/label_solver.h"
 #include "cost/tile_rate.h"
@@ -14,39 +16,51 @@ constexpr double kLuck = 1.02;
 constexpr double kTileLuck = 1.1;
 // Kernels whose estimate is so many times that of the compiler's own choice are not timed.
 constexpr double kHopeless = 2, kHopelessOrder = 1.3;  // by another algorithm, in another order
-constexpr double kContender = 1.05;  // times the compiler's own: what is slower than that in one go is not measured
-constexpr size_t kMostTimed = 1500;  // kernels for one graph
+constexpr double kContender = 1.05;   // times the best so far: what is slower than that in one go is not measured
+constexpr double kNegligible = 1e-3;  // of the whole: groups below are left as they are
+constexpr double kRival = 1.15;       // times the best: schemes that are cut in other ways too
+constexpr size_t kMostRivals = 2;
+constexpr double kForbidden = 1e9;  // seconds of what was not looked at
+
+using Clock = std::chrono::steady_clock;
 
 // One factor under one choice of labels.
 struct Way {
-  compile::Algorithm algorithm = compile::Algorithm::Standard;
+  compile::Method method;
+  compile::Algorithm scheme = compile::Algorithm::Standard;
   std::vector<Item> items;
   std::shared_ptr<const compile::KernelCache::Entry> kernels;  // keeps the items' functions
-  double estimate = 0, seconds = 0;
+  double estimate = 0;
   bool timed = true;
   bool tiles = false;  // tile registers
 };
 
-// The tables of a graph's label space, filled with times.
+// The tables of a graph's label space, filled with times. The groups that take longest come first, so that whenever time runs
+// out what matters most was tried.
 class Labeller {
  public:
-  Labeller(KernelTimes& times, const compile::LabelSpace& space) : times_(times), space_(space) {}
+  Labeller(KernelTimes& times, const compile::LabelSpace& space, const LabelOptions& options)
+      : times_(times), space_(space), options_(options) {}
 
   Labelling run() {
-    for (size_t f = 0; f < space_.factors().size(); ++f) collect(f);
     out_.variables = space_.variables().size();
     out_.factors = space_.factors().size();
-    time_promising();
+    const std::vector<size_t> order = own_ways();
+    for (const size_t f : order) {
+      if (seconds_of(*own(f)) < kNegligible * out_.standard) continue;
+      if (late())
+        ++out_.untried;
+      else
+        try_algorithms(f);
+    }
+    for (size_t f = 0; f < ways_.size(); ++f) try_orders(f);
+    out_.exact = out_.exact && out_.untried == 0;
     std::vector<size_t> sizes;
     for (const auto& v : space_.variables()) sizes.push_back(v.labels.size());
     std::vector<CostTable> tables;
     for (size_t f = 0; f < ways_.size(); ++f) {
       CostTable t{space_.factors()[f].variables, {}};
-      for (size_t c = 0; c < ways_[f].size(); ++c) {
-        const auto [best, cost] = best_way(f, c);
-        t.costs.push_back(c == 0 ? cost : kLuck * cost);
-      }
-      if (!ways_[f].empty() && !ways_[f][0].empty()) out_.standard += ways_[f][0][0].seconds;
+      for (size_t c = 0; c < ways_[f].size(); ++c) t.costs.push_back((c == 0 ? 1 : kLuck) * best_way(f, c).second);
       tables.push_back(std::move(t));
     }
     auto solved = solve(sizes, tables);
@@ -59,26 +73,113 @@ class Labeller {
   }
 
  private:
+  struct Choice {
+    std::vector<Way> ways;
+    bool looked_at = true;
+  };
+
+  bool late() const {
+    return (options_.stop && options_.stop->load()) ||
+           std::chrono::duration<double>(Clock::now() - start_).count() >= options_.seconds;
+  }
+
+  Way way_of(const compile::LabelSpace::Work& work) {
+    Way w{work.method, work.scheme, {}, work.kernels};
+    for (size_t k = 0; k < work.kernels->kernels.size(); ++k) {
+      const compile::Kernel& kernel = work.kernels->kernels[k];
+      std::vector<Role> roles;
+      for (const bool weight : work.weights[k]) roles.push_back(weight ? Role::Weight : Role::Value);
+      w.items.push_back(
+          item_of(kernel.function, work.kernels->signatures[k], std::move(roles), kernel.flops, kernel.bytes));
+      w.estimate += times_.known(w.items.back(), true).estimate;
+      w.tiles = w.tiles || uses_tile_registers(kernel.function);
+    }
+    return w;
+  }
+
+  // What the compiler does by itself, timed; the factors that have something to do, the longest first.
+  std::vector<size_t> own_ways() {
+    std::vector<Item> items;
+    std::vector<size_t> order;
+    for (size_t f = 0; f < space_.factors().size(); ++f) {
+      const auto& variables = space_.factors()[f].variables;
+      size_t count = 1;
+      for (const size_t v : variables) count *= space_.variables()[v].labels.size();
+      ways_.emplace_back(count);
+      for (const auto& work : space_.work(f, decoded(variables, 0), true)) ways_[f][0].ways.push_back(way_of(work));
+      if (!own(f)) continue;
+      order.push_back(f);
+      items.insert(items.end(), own(f)->items.begin(), own(f)->items.end());
+    }
+    out_.measured = times_.measure(items);
+    for (const size_t f : order) out_.standard += seconds_of(*own(f));
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return seconds_of(*own(a)) > seconds_of(*own(b)); });
+    return order;
+  }
+
+  const Way* own(size_t f) const { return ways_[f][0].ways.empty() ? nullptr : &ways_[f][0].ways[0]; }
+
   // Algorithms are tried where values lie as the compiler would have them: with every order, too many kernels would be timed.
-  void collect(size_t f) {
+  void try_algorithms(size_t f) {
+    std::vector<Way>& ways = ways_[f][0].ways;
+    std::vector<Way> fresh;
+    for (const auto& work : space_.work(f, std::vector<size_t>(space_.factors()[f].variables.size()))) {
+      if (work.method.standard())
+        ways[0].scheme = work.scheme;
+      else
+        fresh.push_back(way_of(work));
+    }
+    add(f, 0, std::move(fresh), kHopeless);
+    if (!options_.cuts || !times_.measures()) return;
+    std::vector<size_t> rivals(ways.size());
+    std::iota(rivals.begin(), rivals.end(), 0);
+    std::stable_sort(rivals.begin(), rivals.end(),
+                     [&](size_t a, size_t b) { return seconds_of(ways[a]) < seconds_of(ways[b]); });
+    const double limit = kRival * seconds_of(ways[rivals[0]]);
+    std::vector<compile::Algorithm> schemes;
+    for (const size_t r : rivals)
+      if (schemes.size() < kMostRivals && seconds_of(ways[r]) <= limit) schemes.push_back(ways[r].scheme);
+    for (const compile::Algorithm scheme : schemes) {
+      if (late()) break;
+      fresh.clear();
+      for (const auto& work : space_.cuts(f, scheme)) fresh.push_back(way_of(work));
+      add(f, 0, std::move(fresh), kHopeless);
+    }
+  }
+
+  // Of ways that are estimated to be good those are tried that nobody timed, and those that turn out so are measured.
+  void add(size_t f, size_t c, std::vector<Way> fresh, double hopeless) {
+    std::vector<Way>& ways = ways_[f][c].ways;
+    double best = own(f) ? seconds_of(*own(f)) : 0;
+    for (const Way& w : ways)
+      if (w.timed) best = best > 0 ? std::min(best, seconds_of(w)) : seconds_of(w);
+    const double hope = own(f) ? hopeless * own(f)->estimate : 0;
+    std::vector<Item> items;
+    for (Way& w : fresh) {
+      w.timed = !own(f) || w.estimate <= hope;
+      if (w.timed) items.insert(items.end(), w.items.begin(), w.items.end());
+    }
+    times_.try_out(items, std::vector<double>(items.size(), best));
+    items.clear();
+    for (const Way& w : fresh)
+      if (w.timed && (best == 0 || seconds_of(w) < kContender * best))
+        items.insert(items.end(), w.items.begin(), w.items.end());
+    out_.measured += times_.measure(items);
+    for (Way& w : fresh) ways.push_back(std::move(w));
+  }
+
+  void try_orders(size_t f) {
     const auto& variables = space_.factors()[f].variables;
-    size_t count = 1;
-    for (const size_t v : variables) count *= space_.variables()[v].labels.size();
-    for (size_t c = 0; c < count; ++c) {
-      std::vector<Way>& ways = ways_.size() > f ? ways_[f].emplace_back() : ways_.emplace_back().emplace_back();
-      for (const compile::LabelSpace::Work& work : space_.work(f, decoded(variables, c), c > 0)) {
-        Way w{work.algorithm, {}, work.kernels};
-        for (size_t k = 0; k < work.kernels->kernels.size(); ++k) {
-          const compile::Kernel& kernel = work.kernels->kernels[k];
-          std::vector<Role> roles;
-          for (const bool weight : work.weights[k]) roles.push_back(weight ? Role::Weight : Role::Value);
-          w.items.push_back(
-              item_of(kernel.function, work.kernels->signatures[k], std::move(roles), kernel.flops, kernel.bytes));
-          w.estimate += times_.known(w.items.back(), true).estimate;
-          w.tiles = w.tiles || uses_tile_registers(kernel.function);
-        }
-        ways.push_back(std::move(w));
+    for (size_t c = 1; c < ways_[f].size(); ++c) {
+      ways_[f][c].looked_at = !late();
+      if (!ways_[f][c].looked_at) {
+        out_.exact = false;
+        continue;
       }
+      std::vector<Way> fresh;
+      for (const auto& work : space_.work(f, decoded(variables, c), true)) fresh.push_back(way_of(work));
+      add(f, c, std::move(fresh), kHopelessOrder);
     }
   }
 
@@ -101,99 +202,55 @@ class Labeller {
     return sum;
   }
 
-  static Way* own(std::vector<std::vector<Way>>& factor) {
-    return !factor.empty() && !factor[0].empty() ? &factor[0][0] : nullptr;
-  }
-
-  // The compiler's own choices first. Of the others those that are estimated to be good are tried, and those that turn out
-  // so are measured.
-  void time_promising() {
-    std::vector<Item> items;
-    for (auto& factor : ways_)
-      if (const Way* w = own(factor)) items.insert(items.end(), w->items.begin(), w->items.end());
-    out_.measured = times_.measure(items);
-    struct Wanted {
-      double ratio;
-      Way* way;
-      double limit;
-    };
-    std::vector<Wanted> wanted;
-    for (auto& factor : ways_)
-      for (auto& choice : factor)
-        for (Way& w : choice) {
-          const double ratio = own(factor) && own(factor)->estimate > 0 ? w.estimate / own(factor)->estimate : 0;
-          w.timed = &w == own(factor) || ratio <= (&choice == &factor[0] ? kHopeless : kHopelessOrder);
-          if (w.timed && &w != own(factor)) wanted.push_back({ratio, &w, own(factor) ? seconds_of(*own(factor)) : 0});
-        }
-    std::stable_sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) { return a.ratio < b.ratio; });
-    items.clear();
-    std::vector<double> limits;
-    for (const auto& [ratio, w, limit] : wanted) {
-      if (items.size() > kMostTimed) {
-        w->timed = false;
-        out_.exact = false;
-        continue;
-      }
-      items.insert(items.end(), w->items.begin(), w->items.end());
-      limits.resize(items.size(), limit);
-    }
-    times_.try_out(items, limits);
-    items.clear();
-    for (auto& factor : ways_) {
-      if (!own(factor)) continue;
-      const double limit = kContender * seconds_of(*own(factor));
-      for (auto& choice : factor)
-        for (const Way& w : choice)
-          if (w.timed && seconds_of(w) < limit) items.insert(items.end(), w.items.begin(), w.items.end());
-    }
-    out_.measured += times_.measure(items);
-    for (auto& factor : ways_) {
-      // What was not timed is as much off as the compiler's own choice.
-      const Way* standard = own(factor);
-      const double scale =
-          standard && standard->estimate > 0 ? std::max(1.0, seconds_of(*standard) / standard->estimate) : 1;
-      for (auto& choice : factor)
-        for (Way& w : choice) w.seconds = w.timed ? seconds_of(w) : scale * w.estimate;
-    }
+  // What was not timed is as much off as the compiler's own choice.
+  double price_of(size_t f, const Way& w) const {
+    if (w.timed) return seconds_of(w);
+    const Way* standard = own(f);
+    return std::max(1.0, standard->estimate > 0 ? seconds_of(*standard) / standard->estimate : 1) * w.estimate;
   }
 
   // The cheapest way under a choice; none costs nothing.
   std::pair<size_t, double> best_way(size_t f, size_t c) const {
-    const std::vector<Way>& ways = ways_[f][c];
+    const std::vector<Way>& ways = ways_[f][c].ways;
+    if (!ways_[f][c].looked_at) return {0, kForbidden};
     if (ways.empty()) return {0, 0.0};
     size_t best = 0;
     const auto priced = [&](size_t i) {
-      return i == 0 ? ways[0].seconds : ways[i].seconds * (ways[i].tiles && !ways[0].tiles ? kTileLuck : kLuck);
+      return price_of(f, ways[i]) * (i == 0 ? 1 : ways[i].tiles && !ways[0].tiles ? kTileLuck : kLuck);
     };
     for (size_t i = 1; i < ways.size(); ++i)
       if (priced(i) < priced(best)) best = i;
-    return {best, ways[best].seconds};
+    return {best, price_of(f, ways[best])};
   }
 
   void take(const Assignment& a) {
-    std::vector<compile::Algorithm> algorithms(ways_.size());
+    std::vector<compile::Method> methods(ways_.size());
     for (size_t f = 0; f < ways_.size(); ++f) {
       size_t code = 0;
       for (const size_t v : space_.factors()[f].variables)
         code = code * space_.variables()[v].labels.size() + a.choice[v];
       const auto [best, cost] = best_way(f, code);
       out_.seconds += cost;
-      if (best > 0) algorithms[f] = ways_[f][code][best].algorithm;
+      if (best > 0) methods[f] = ways_[f][code].ways[best].method;
       if (code == 0 && best == 0) continue;
-      const double standard = ways_[f][0].empty() ? 0 : ways_[f][0][0].seconds;
-      out_.choices.push_back({space_.value_of(f), algorithms[f], standard, cost});
+      const double standard = own(f) ? seconds_of(*own(f)) : 0;
+      out_.choices.push_back({space_.value_of(f), methods[f], standard, cost});
     }
-    out_.labels = space_.labels(a.choice, algorithms);
+    out_.labels = space_.labels(a.choice, methods);
   }
 
   KernelTimes& times_;
   const compile::LabelSpace& space_;
-  std::vector<std::vector<std::vector<Way>>> ways_;  // by factor and choice
+  const LabelOptions& options_;
+  const Clock::time_point start_ = Clock::now();
+  std::vector<std::vector<Choice>> ways_;  // by factor and choice
   Labelling out_;
 };
 
 }  // namespace
 
-Labelling best_labels(KernelTimes& times, const compile::LabelSpace& space) { return Labeller(times, space).run(); }
+Labelling best_labels(KernelTimes& times, const compile::LabelSpace& space, const LabelOptions& options) {
+  return Labeller(times, space, options).run();
+}
 
 }  // namespace isomer::cost

@@ -144,12 +144,12 @@ Expected<Price> Pricer::estimate(const ir::Graph& graph, Extent extent) {
   return price;
 }
 
-Expected<Labelling> Pricer::label(const ir::Graph& graph, Extent extent) {
+Expected<Labelling> Pricer::label(const ir::Graph& graph, Extent extent, const LabelOptions& how) {
   const auto in_use = impl_->constants.use();
   ISOMER_TRY(const ir::Graph ready, impl_->prepared(graph));
   const compile::LowerOptions options = impl_->lowering(extent);
   ISOMER_TRY(const compile::LabelSpace space, compile::LabelSpace::make(ready, *impl_->table, options));
-  return best_labels(impl_->times, space);
+  return best_labels(impl_->times, space, how);
 }
 
 size_t Pricer::measured() const { return impl_->times.measured(); }

@@ -64,7 +64,7 @@ class Pricer {
   Expected<Price> estimate(const ir::Graph& graph, Extent extent = Extent::Model);
 
   // The best layouts and algorithms, by the times of all kernels that they lead to and of the copies between them.
-  Expected<Labelling> label(const ir::Graph& graph, Extent extent = Extent::Model);
+  Expected<Labelling> label(const ir::Graph& graph, Extent extent = Extent::Model, const LabelOptions& options = {});
 
   // price() with its parts, in the order of the plan and with the graph's own labels; not remembered.
   Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph);

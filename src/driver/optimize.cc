@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <set>
 
@@ -28,12 +29,16 @@ namespace isomer::driver {
 #ifdef ISOMER_HAS_COMPILER
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int64_t kOpenBatch = 1;
 constexpr int64_t kOpenLengths[] = {64, 512, 4096, 32768};  // what open sizes are taken to be when nobody says
 constexpr double kNoise = 1.01;                             // times within this of each other are the same
 constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was priced as folded has to be folded
 constexpr double kPromising = 0.03;                // gain of a region below which its rewrites may be left out
-constexpr int kSearchVersion = 4;  // a search that finds other things on the same prices has another one
+// Of the budget: until labels of the start are found, and for those of what the search finds.
+constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
+constexpr int kSearchVersion = 5;  // a search that finds other things on the same prices has another one
 
 // The first dim of an input is a batch, as a rule; others are lengths.
 std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& given,
@@ -74,6 +79,7 @@ class Optimization {
 
   Expected<Optimized> run() {
     ISOMER_CHECK_OK(prepare());
+    begin_ = Clock::now();
     // The first length that the model takes: windows may be larger than the shortest.
     for (const int64_t length : kOpenLengths) {
       out_.assumed = open_sizes(original_, options_.assumed, length);
@@ -119,6 +125,13 @@ class Optimization {
     ISOMER_TRY(pricer_, cost::Pricer::make(ops::table(), pricing));
     return {};
   }
+
+  // Of the budget: until so much of it is gone.
+  double left(double share) const {
+    return std::max(0.0,
+                    share * options_.search.seconds - std::chrono::duration<double>(Clock::now() - begin_).count());
+  }
+  cost::LabelOptions label_options(double share) const { return {left(share), options_.search.stop, true}; }
 
   bool searches() const { return !options_.replay && options_.search.seconds > 0 && options_.search.steps > 0; }
 
@@ -202,10 +215,20 @@ class Optimization {
       out_.labels = options_.replay_labels;
     }
     if (!searches()) return {};
+    // The start with its labels first: most kernels of what the search looks at are known then, and where it finds nothing
+    // the labels are there.
+    if (options_.layout) {
+      ISOMER_TRY(const ir::Graph sized, with_sizes(out_.start, out_.assumed));
+      const auto ignored = pricer_->label(sized, cost::Pricer::Extent::Model, label_options(kLabelShare));
+    }
+    search::Options how = options_.search;
+    how.seconds = left(options_.layout ? 1 - kFinalShare : 1);
     const search::Cost price = [this](const ir::Graph& g) -> Expected<double> {
       ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
       if (options_.layout) {
-        ISOMER_TRY(const cost::Labelling l, pricer_->label(sized, cost::Pricer::Extent::Piece));
+        cost::LabelOptions some = label_options(1 - kFinalShare);
+        some.cuts = false;
+        ISOMER_TRY(const cost::Labelling l, pricer_->label(sized, cost::Pricer::Extent::Piece, some));
         return l.seconds;
       }
       ISOMER_TRY(const cost::Price p, pricer_->price(sized, cost::Pricer::Extent::Piece));
@@ -216,8 +239,7 @@ class Optimization {
       ISOMER_TRY(const cost::Price p, pricer_->estimate(sized, cost::Pricer::Extent::Piece));
       return p.seconds;
     };
-    ISOMER_TRY(search::Outcome outcome,
-               search::optimise(out_.start, ops::table(), rules_, price, estimate, options_.search));
+    ISOMER_TRY(search::Outcome outcome, search::optimise(out_.start, ops::table(), rules_, price, estimate, how));
     out_.steps = std::move(outcome.steps);
     out_.statistics = outcome.statistics;
     return {};
@@ -309,7 +331,8 @@ class Optimization {
   // The candidate with its best layouts and algorithms; nothing where those are the compiler's own.
   Expected<std::optional<Candidate>> labelled(const Candidate& from) {
     ISOMER_TRY(const ir::Graph sized, with_sizes(from.graph, out_.assumed));
-    const auto best = pricer_->label(sized);
+    const auto best = pricer_->label(sized, cost::Pricer::Extent::Model, label_options(1));
+    if (best.ok()) out_.untried = std::max(out_.untried, best->untried);
     if (!best.ok() || best->labels.empty()) return std::optional<Candidate>();
     Candidate c{from.graph, from.steps, print(best->labels, pricer_->options().target), nullptr};
     ISOMER_TRY(c.graph, with_labels(c.graph, c.labels));
@@ -466,6 +489,7 @@ class Optimization {
   std::shared_ptr<cost::Pricer> pricer_;
   Accuracy accuracy_ = Accuracy::Checked;
   Optimized out_;
+  Clock::time_point begin_;
 };
 
 }  // namespace

@@ -59,6 +59,7 @@ struct Optimized {
   std::vector<search::Step> steps;  // that made the graph
   std::string labels;               // that the graph has, as text; "" for none
   size_t labelled = 0;              // values with a label
+  size_t untried = 0;               // groups for whose other layouts and algorithms no time was left
   size_t kernels_measured = 0;
   bool remembered = false;  // by the store: nothing was searched
   int64_t checked = 0;      // when the same result was checked and timed, in seconds since 1970; 0: now

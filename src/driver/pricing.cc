@@ -91,7 +91,7 @@ Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>&
     ISOMER_TRY(const cost::Labelling best, pricer->label(graph));
     out.labelled_seconds = best.seconds;
     for (const cost::LabelChoice& c : best.choices)
-      out.labels.push_back({c.value, std::string(compile::name(c.algorithm)), c.standard, c.seconds});
+      out.labels.push_back({c.value, compile::text(c.method), c.standard, c.seconds});
   }
   out.warnings = texts(pricer->take_warnings());
   if (options.run) ISOMER_CHECK_OK(add_runs(graph, inputs, options, out));

@@ -43,11 +43,11 @@ std::string kernel_table(const driver::Pricing& p, bool all) {
 }
 
 std::string label_table(const driver::Pricing& p) {
-  std::string out = fmt::format("labelled     {} with the best layouts and algorithms\n\n{:<12}{:>12}{:>12}  {}\n",
+  std::string out = fmt::format("labelled     {} with the best layouts and algorithms\n\n{:<28}{:>12}{:>12}  {}\n",
                                 time(p.labelled_seconds), "algorithm", "compiler's", "labelled", "value");
   for (const driver::LabelGain& g : p.labels)
     out +=
-        fmt::format("{:<12}{:>12}{:>12}  {}\n", g.algorithm, time(g.standard), time(g.seconds), printable(g.value, 60));
+        fmt::format("{:<28}{:>12}{:>12}  {}\n", g.algorithm, time(g.standard), time(g.seconds), printable(g.value, 60));
   return out;
 }
 

@@ -118,6 +118,7 @@ nlohmann::ordered_json data(const driver::Optimized& r, const std::string& sourc
                  {"remembered", r.remembered}};
   j["checked"] = r.checked > 0 ? nlohmann::ordered_json(day(r.checked)) : nullptr;
   j["labels"] = r.labelled;
+  j["untried"] = r.untried;
   j["input_sets"] = r.input_sets;
   j["tested_over_field"] = r.tested;
   j["untested"] = r.untested;
@@ -151,6 +152,9 @@ std::string text(const driver::Optimized& r, const std::string& source) {
   out += rewrites(r);
   if (r.labelled > 0)
     out += fmt::format("labels       {} values have a layout or an algorithm chosen for them\n", r.labelled);
+  if (r.untried > 0)
+    out += fmt::format("untried      {} groups of operators as the compiler has them: no time was left for others\n",
+                       r.untried);
   if (r.tested + r.untested > 0)
     out +=
         fmt::format("rewrites     {} tested over a prime field, {} have no arithmetic there\n", r.tested, r.untested);

@@ -70,10 +70,12 @@ TEST(Labels, AnyLabelsGiveTheSameResults) {
     Random random(seed);
     std::vector<size_t> choice;
     for (const auto& v : space->variables()) choice.push_back(random.below(v.labels.size()));
-    std::vector<Algorithm> algorithms;
+    std::vector<Method> methods;
     for (size_t f = 0; f < space->factors().size(); ++f)
-      algorithms.push_back(static_cast<Algorithm>(random.below(kAlgorithmCount)));
-    const Labels labels = space->labels(choice, algorithms);
+      methods.push_back({static_cast<Algorithm>(random.below(kAlgorithmCount)),
+                         {int64_t(random.below(3) * 21), int64_t(random.below(4)), int64_t(random.below(3) * 16),
+                          int64_t(random.below(5))}});
+    const Labels labels = space->labels(choice, methods);
     const auto labelled = driver::with_labels(g, print(labels, options.target));
     ASSERT_TRUE(labelled.ok()) << labelled.error().to_string();
     EXPECT_EQ(labels_of(*labelled, options.target), labels);
@@ -91,7 +93,7 @@ void expect_plan(const LabelSpace& space, const ir::Graph& g, const LowerOptions
     const auto ways = space.work(f, own);
     if (!ways.empty()) promised.insert(ways[0].kernels->signatures.begin(), ways[0].kernels->signatures.end());
   }
-  const Labels labels = space.labels(choice, std::vector<Algorithm>(space.factors().size()));
+  const Labels labels = space.labels(choice, std::vector<Method>(space.factors().size()));
   const auto labelled = driver::with_labels(g, labels.empty() ? "" : print(labels, options.target));
   const auto lowered = lower(*labelled, ops::table(), options);
   ASSERT_TRUE(lowered.ok());
@@ -114,6 +116,33 @@ TEST(Labels, FactorsAreThePlan) {
     choice[v] = space->variables()[v].labels.size() - 1;
     expect_plan(*space, g, options, choice);
   }
+}
+
+TEST(Labels, MethodsAreText) {
+  const Method cut(Algorithm::Split, {64, 2, 0, 0});
+  EXPECT_EQ(text(cut), "split rows=64 parts=2");
+  EXPECT_EQ(method_of(text(cut)), cut);
+  EXPECT_EQ(method_of("filtering outputs=2"), Method(Algorithm::Filtering, {0, 0, 0, 2}));
+  for (const char* wrong : {"", "split rows", "split rows=", "split rows=-1", "split rows=x", "split depth=1", "spilt"})
+    EXPECT_EQ(method_of(wrong), std::nullopt) << wrong;
+}
+
+TEST(Labels, CutsAreOtherKernelsOfTheScheme) {
+  const ir::Graph g = network();
+  KernelCache cache;
+  const LowerOptions options = options_for_host(cache);
+  const auto space = LabelSpace::make(g, ops::table(), options);
+  ASSERT_TRUE(space.ok());
+  size_t others = 0;
+  for (size_t f = 0; f < space->factors().size(); ++f) {
+    const std::vector<size_t> standard(space->factors()[f].variables.size());
+    for (const LabelSpace::Work& own : space->work(f, standard))
+      for (const LabelSpace::Work& cut : space->cuts(f, own.scheme)) {
+        EXPECT_EQ(cut.method.algorithm, own.scheme);
+        others += cut.kernels->signatures != own.kernels->signatures;
+      }
+  }
+  EXPECT_GT(others, 4U);
 }
 
 TEST(Labels, WhatFitsNothingIsLeftOut) {
