@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "compile/group.h"
@@ -176,7 +177,8 @@ class Sinking {
 
   std::optional<Joined> whole_of(int index) const {
     const ModelStage& s = g_.stages[static_cast<size_t>(index)];
-    if (s.is_reduction() || !s.runs() || g_.values[static_cast<size_t>(s.value)].dtype != DType::F32)
+    const DType made = g_.values[static_cast<size_t>(s.value)].dtype;
+    if (s.is_reduction() || !s.runs() || (made != DType::F32 && made != DType::U8 && made != DType::I8))
       return std::nullopt;
     if (std::find(g_.outputs.begin(), g_.outputs.end(), s.value) != g_.outputs.end()) return std::nullopt;
     const int whole = source(s);
@@ -198,6 +200,19 @@ class Sinking {
     return j;
   }
 
+  // The whole and its parts are of the type that is made of them.
+  void retype(const Joined& j, int whole, DType type) {
+    for (const Part& p : j.parts) g_.values[static_cast<size_t>(p.value)].dtype = type;
+    StageValue& v = g_.values[static_cast<size_t>(whole)];
+    v.dtype = type;
+    ModelStage& s = g_.stages[static_cast<size_t>(v.stage)];
+    const std::function<Expr(const Expr&)> retyped = [&](const Expr& e) {
+      if (e->kind == Kind::Select) return te::select(e->args[0], retyped(e->args[1]), retyped(e->args[2]));
+      return Expr::read(e->tensor, type, e->args);
+    };
+    s.body = retyped(s.body);
+  }
+
   void sink(ModelStage& s, const Joined& j) {
     const int whole = source(s);
     for (const Part& p : j.parts) {
@@ -209,6 +224,7 @@ class Sinking {
       m.body = te::simplify(names(s.body), m.axes);
       m.origin.insert(m.origin.end(), s.origin.begin(), s.origin.end());
     }
+    retype(j, whole, g_.values[static_cast<size_t>(s.value)].dtype);
     for (const int reader : readers_[static_cast<size_t>(s.value)]) {
       ModelStage& r = g_.stages[static_cast<size_t>(reader)];
       te::Substitution names;

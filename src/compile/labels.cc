@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "compile/byte_stages.h"
 #include "compile/constant_stages.h"
 #include "compile/integer_products.h"
 #include "compile/lower.h"
@@ -180,6 +181,7 @@ Grouped grouped(StageGraph graph, const LowerOptions& options) {
   out.graph = std::move(graph);
   if (options.fuse) {
     if (options.contract) {
+      byte_stages(out.graph);
       integer_products(out.graph, options.target);
       widened_products(out.graph);
     }

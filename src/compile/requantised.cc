@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "compile/forms.h"
 #include "te/substitute.h"
@@ -17,6 +18,8 @@ using te::Kind;
 namespace {
 
 constexpr double kSmallestScale = 1e-30, kLargestScale = 1e30;
+constexpr int kDeepest = 6;                    // factors of a constant in each other
+constexpr int kMostTerms = 64;                 // that a division spreads over
 constexpr int64_t kLargestConstant = 1 << 16;  // elements of a factor or a bias
 
 bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
@@ -35,7 +38,7 @@ class Requantised {
 
   void run() {
     for (ModelStage& s : g_.stages)
-      if (s.runs() && !s.is_reduction() && is_byte(s.body.dtype())) rewrite(s);
+      if (s.runs() && !s.is_reduction()) rewrite(s);
   }
 
  private:
@@ -43,13 +46,15 @@ class Requantised {
   const StageValue& value(int v) const { return g_.values[static_cast<size_t>(v)]; }
 
   // A number made of constants and of the stage's axes.
-  bool is_constant(const Expr& e) const {
+  bool is_constant(const Expr& e, int depth = 0) const {
+    if (depth > kDeepest) return false;
     if (e->kind == Kind::Real || e->kind == Kind::Int) return true;
     if (e->kind == Kind::Read)
       return value(e->tensor).constant &&
              std::all_of(e->args.begin(), e->args.end(), [](const Expr& i) { return linear(i).has_value(); });
-    if (e->kind == Kind::Cast) return e.dtype() == DType::F32 && is_constant(e->args[0]);
-    return is_binary(e, BinaryOp::Mul) && is_float(e.dtype()) && is_constant(e->args[0]) && is_constant(e->args[1]);
+    if (e->kind == Kind::Cast) return e.dtype() == DType::F32 && is_constant(e->args[0], depth + 1);
+    return is_binary(e, BinaryOp::Mul) && is_float(e.dtype()) && is_constant(e->args[0], depth + 1) &&
+           is_constant(e->args[1], depth + 1);
   }
   double number(const Expr& e, const Point& at) const {
     if (e->kind == Kind::Real) return e->real;
@@ -72,14 +77,20 @@ class Requantised {
   }
 
   std::optional<Expr> divided_constant(const Expr& e) const;
-  std::optional<Expr> divided(const Expr& e) const;
+  std::optional<Expr> divided(const Expr& e);
   Expr without_bounds(const Expr& e, double zero, DType stored) const;
+  bool summed(const Expr& e, std::set<const void*>& seen) const;
+  std::optional<Expr> without_division(const Expr& e);
+  std::optional<Expr> same_bytes(const Expr& e, const Expr& ratio, const Expr& zero) const;
+  Expr rewritten(const Expr& e);
   void rewrite(ModelStage& s);
   bool is_sound(const Expr& scale) const;
 
   StageGraph& g_;
-  std::vector<te::Axis> axes_;  // of the stage at hand
+  std::vector<te::Axis> axes_;        // of the stage at hand
+  std::map<const void*, Expr> done_;  // by node of its body
   Expr scale_;
+  int terms_ = 0;
 };
 
 bool Requantised::is_sound(const Expr& scale) const {
@@ -123,7 +134,8 @@ std::optional<Expr> Requantised::divided_constant(const Expr& e) const {
 }
 
 // The expression over the scale; nothing where that takes a division.
-std::optional<Expr> Requantised::divided(const Expr& e) const {
+std::optional<Expr> Requantised::divided(const Expr& e) {
+  if (++terms_ > kMostTerms) return std::nullopt;
   if (is_constant(e)) return divided_constant(e);
   if (e->kind != Kind::Binary) return std::nullopt;
   if (e->binary == BinaryOp::Mul) {
@@ -160,28 +172,80 @@ Expr Requantised::without_bounds(const Expr& e, double zero, DType stored) const
   return te::binary(e->binary, inside, e->args[side]);
 }
 
-void Requantised::rewrite(ModelStage& s) {
-  if (s.body->kind != Kind::Cast) return;
-  const Expr sum = s.body->args[0];
+// Whether it depends on a sum otherwise than by bytes.
+bool Requantised::summed(const Expr& e, std::set<const void*>& seen) const {
+  if (!seen.insert(e.identity()).second) return false;
+  if (e->kind == Kind::Read) {
+    const int maker = value(e->tensor).stage;
+    if (maker < 0 || !g_.stages[static_cast<size_t>(maker)].is_reduction()) return false;
+    return g_.stages[static_cast<size_t>(maker)].body->combiner == te::Combiner::Sum;
+  }
+  if (e->kind == Kind::Cast && is_byte(e.dtype())) return false;
+  return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return summed(a, seen); });
+}
+
+// Bytes that are dequantised and quantised by the same scale and zero point: (b - z) s / s is within 2^-14 of b - z.
+std::optional<Expr> Requantised::same_bytes(const Expr& e, const Expr& ratio, const Expr& zero) const {
+  if (!is_binary(ratio, BinaryOp::Div) || !is_binary(ratio->args[0], BinaryOp::Mul)) return std::nullopt;
+  const Expr &x = ratio->args[0]->args[0], &scale = ratio->args[0]->args[1];
+  if (!is_sound(scale) || !is_sound(ratio->args[1]) || one_number(scale) != one_number(ratio->args[1]))
+    return std::nullopt;
+  if (!one_number(scale) || x->kind != Kind::Cast || x->args[0].dtype() != DType::I32) return std::nullopt;
+  Expr wide = x->args[0];
+  double off = 0;
+  if (is_binary(wide, BinaryOp::Sub)) {
+    const Expr& by = wide->args[1]->kind == Kind::Cast ? wide->args[1]->args[0] : wide->args[1];
+    const auto number = one_number(by);
+    if (!number) return std::nullopt;
+    off = *number;
+    wide = Expr(wide->args[0]);
+  }
+  if (wide->kind != Kind::Cast || wide->args[0].dtype() != e.dtype()) return std::nullopt;
+  const auto back = zero.empty() ? std::optional(0.0) : one_number(zero);
+  return back == off ? std::optional(wide->args[0]) : std::nullopt;
+}
+
+// Numbers that become bytes, of a sum and constants; nothing for any other.
+std::optional<Expr> Requantised::without_division(const Expr& e) {
+  if (e->kind != Kind::Cast || !is_byte(e.dtype())) return std::nullopt;
+  const Expr sum = e->args[0];
   const bool moved = is_binary(sum, BinaryOp::Add);
   const Expr rounded = moved ? sum->args[0] : sum;
-  if (rounded->kind != Kind::Unary || rounded->unary != te::UnaryOp::Round || rounded.dtype() != DType::F32) return;
+  if (rounded->kind != Kind::Unary || rounded->unary != te::UnaryOp::Round || rounded.dtype() != DType::F32)
+    return std::nullopt;
   const Expr ratio = unstored(rounded->args[0]);
-  if (!is_binary(ratio, BinaryOp::Div) || !is_sound(ratio->args[1])) return;
+  if (const auto same = same_bytes(e, ratio, moved ? sum->args[1] : Expr())) return same;
+  std::set<const void*> seen;
+  if (!is_binary(ratio, BinaryOp::Div) || !is_sound(ratio->args[1]) || !summed(ratio->args[0], seen))
+    return std::nullopt;
   const auto zero = moved ? one_number(sum->args[1]) : std::optional(0.0);
-  bool summed = false;
-  te::for_each_node(ratio->args[0], [&](const Expr& n) {
-    if (n->kind != Kind::Read) return;
-    const int maker = value(n->tensor).stage;
-    summed = summed || (maker >= 0 && g_.stages[static_cast<size_t>(maker)].is_reduction());
-  });
-  if (!summed || !zero) return;
+  if (!zero) return std::nullopt;
   scale_ = ratio->args[1];
-  axes_ = s.axes;
+  terms_ = 0;
   const auto quotient = divided(ratio->args[0]);
-  if (!quotient) return;
-  const Expr inside = te::round(without_bounds(*quotient, *zero, s.body.dtype()));
-  s.body = te::cast(s.body.dtype(), moved ? inside + sum->args[1] : inside);
+  if (!quotient) return std::nullopt;
+  const Expr inside = te::round(without_bounds(*quotient, *zero, e.dtype()));
+  return te::cast(e.dtype(), moved ? inside + sum->args[1] : inside);
+}
+
+Expr Requantised::rewritten(const Expr& e) {
+  if (e->kind == Kind::Read || e->args.empty()) return e;
+  if (const auto it = done_.find(e.identity()); it != done_.end()) return it->second;
+  te::Node node = *e;
+  bool changed = false;
+  for (Expr& a : node.args) {
+    const Expr before = a;
+    a = rewritten(before);
+    changed = changed || !a.same_node(before);
+  }
+  const Expr inside = changed ? Expr::make(std::move(node)) : e;
+  return done_[e.identity()] = without_division(inside).value_or(inside);
+}
+
+void Requantised::rewrite(ModelStage& s) {
+  axes_ = s.axes;
+  done_.clear();
+  s.body = rewritten(s.body);
 }
 
 }  // namespace
