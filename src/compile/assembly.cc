@@ -47,6 +47,8 @@ void Assembly::add(const Lowered& part, const Find& find) {
   const Place arena = memory(part.plan.arena_bytes);
   const auto first_weight = static_cast<uint32_t>(out_.plan.weights.size());
   const uint32_t first_step = here();
+  out_.plan.rounding.split |= part.plan.rounding.split;
+  out_.plan.rounding.filtering |= part.plan.rounding.filtering;
   out_.plan.weights.insert(out_.plan.weights.end(), part.plan.weights.begin(), part.plan.weights.end());
   std::map<std::string, std::string> names;
   std::vector<Place> places;

@@ -91,7 +91,13 @@ class Composition {
     for (uint32_t i = 0; i < call.size(); ++i)
       if (is_computed(g_.node(i))) (call[i] ? calls : pieces)[rounds[i]].push_back(i);
     for (uint32_t round = 0; round <= last; ++round) {
-      if (!pieces[round].empty()) ISOMER_CHECK_OK(add_piece(pieces[round]));
+      const std::vector<uint32_t>& all = pieces[round];
+      const size_t length =
+          std::max<size_t>(all.size() > composer_.options.whole ? composer_.options.whole / 2 : all.size(), 1);
+      for (size_t at = 0; at < all.size(); at += length) {
+        const auto first = all.begin() + static_cast<ptrdiff_t>(at);
+        ISOMER_CHECK_OK(add_piece({first, first + static_cast<ptrdiff_t>(std::min(length, all.size() - at))}));
+      }
       for (const uint32_t i : calls[round]) ISOMER_CHECK_OK(add_call(g_.node(i), i));
     }
     return {};
@@ -143,7 +149,8 @@ class Composition {
   std::map<ir::Value, Place> places_;
 };
 
-bool has_calls(const ir::Graph& g) {
+bool wants_pieces(const ir::Graph& g, size_t whole) {
+  if (g.nodes().size() > whole) return true;
   return std::any_of(g.nodes().begin(), g.nodes().end(), [](const ir::Node& n) { return n.op->kernel != nullptr; });
 }
 
@@ -155,7 +162,7 @@ Diagnostic cannot_compile(const ir::Node& n, std::string_view why) {
 }
 
 Expected<Lowered> Composer::graph(const ir::Graph& g) const {
-  if (has_calls(g)) return Composition(*this, g).run();
+  if (wants_pieces(g, options.whole)) return Composition(*this, g).run();
   if (lowers) return lower_expressions(g, table, options);
   ISOMER_TRY(const StageGraph stages, stages_of(g, table));
   return Lowered{};

@@ -1,5 +1,5 @@
 // Composition: a graph with nodes that are no tensor expressions as one plan. What is expressions between such nodes is lowered as
-// one piece; a loop, a scan or an if is its bodies between jumps (control_flow.cc), an operator whose result depends on data in
+// one piece (a graph of more nodes than any network has: as several); a loop, a scan or an if is its bodies between jumps (control_flow.cc), an operator whose result depends on data in
 // order is a procedure (procedures.h). All of them become steps of one program with one arena.
 #pragma once
 

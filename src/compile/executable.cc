@@ -57,10 +57,13 @@ Expected<std::shared_ptr<const Executable>> Executable::build(const ir::Graph& g
 Runner::Runner(std::shared_ptr<const Executable> executable, iso_context* context)
     : executable_(std::move(executable)), context_(context) {}
 Runner::Runner(Runner&& o) noexcept
-    : executable_(std::move(o.executable_)), context_(std::exchange(o.context_, nullptr)) {}
+    : executable_(std::move(o.executable_)),
+      context_(std::exchange(o.context_, nullptr)),
+      threads_(std::move(o.threads_)) {}
 Runner& Runner::operator=(Runner&& o) noexcept {
   std::swap(executable_, o.executable_);
   std::swap(context_, o.context_);
+  std::swap(threads_, o.threads_);
   return *this;
 }
 Runner::~Runner() { iso_free_context(context_, nullptr); }
@@ -70,6 +73,13 @@ Expected<Runner> Runner::make(std::shared_ptr<const Executable> executable, int 
   iso_context* context = iso_new_context(executable->impl_->model, threads, flags, &error);
   if (!context) return failure(error);
   return Runner(std::move(executable), context);
+}
+
+Expected<Runner> Runner::make(std::shared_ptr<const Executable> executable, std::shared_ptr<Threads> threads,
+                              uint32_t flags) {
+  ISOMER_TRY(Runner runner, make(std::move(executable), threads->count(), flags | ISO_LENT_THREADS));
+  runner.threads_ = std::move(threads);
+  return runner;
 }
 
 Expected<std::vector<Tensor>> Runner::run(const std::vector<Tensor>& inputs) {
@@ -100,8 +110,17 @@ Expected<void> Runner::run_into(const std::vector<Tensor>& inputs, std::vector<T
     out.push_back(b);
   }
   iso_error error;
+  iso_pool* pool = nullptr;
+  if (threads_) {
+    ISOMER_TRY(pool, threads_->take());
+    iso_lend_threads(context_, pool);
+  }
   const int code = iso_run(context_, in.data(), static_cast<uint32_t>(in.size()), out.data(),
                            static_cast<uint32_t>(out.size()), &error);
+  if (threads_) {
+    iso_lend_threads(context_, nullptr);
+    threads_->give(pool);
+  }
   if (code != ISO_OK) return failure(error);
   return {};
 }

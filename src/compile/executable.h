@@ -8,6 +8,7 @@
 
 #include "base/expected.h"
 #include "compile/lower.h"
+#include "compile/threads.h"
 #include "ir/graph.h"
 #include "runtime/isomer.h"
 #include "tensor/tensor.h"
@@ -45,6 +46,9 @@ class Runner {
  public:
   // `flags` of iso_new_context (ISO_POISON, ISO_PROFILE).
   static Expected<Runner> make(std::shared_ptr<const Executable> executable, int threads, uint32_t flags = 0);
+  // Its runs take turns with those of others.
+  static Expected<Runner> make(std::shared_ptr<const Executable> executable, std::shared_ptr<Threads> threads,
+                               uint32_t flags = 0);
   Runner(Runner&&) noexcept;
   Runner& operator=(Runner&&) noexcept;
   ~Runner();
@@ -59,6 +63,7 @@ class Runner {
   Runner(std::shared_ptr<const Executable> executable, iso_context* context);
   std::shared_ptr<const Executable> executable_;
   iso_context* context_ = nullptr;
+  std::shared_ptr<Threads> threads_;  // where they are shared
 };
 
 }  // namespace isomer::compile

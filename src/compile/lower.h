@@ -25,6 +25,9 @@ struct LowerOptions {
   // The graph is a piece of a larger one, to be priced and not to be run: images at its ends lie as convolutions leave them,
   // channels last, and results as they are computed.
   bool piece = false;
+  // Nodes that are lowered at once. Grouping looks at all stages for each pair that it joins: a graph of more nodes than a network
+  // has is lowered in pieces of half as many, so that the time is that of its nodes.
+  size_t whole = 8000;
   KernelCache* cache = nullptr;  // with weights off and one target: kernels that earlier plans had
 };
 

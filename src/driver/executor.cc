@@ -17,9 +17,9 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 // A part of a model below this many elements is interpreted until it has run this often.
 constexpr int64_t kSmallElements = 1 << 14;
 constexpr uint64_t kManyRuns = 32;
-// No model that people train has so many nodes; a file that says so is not worth minutes of compiling.
-constexpr size_t kMostNodes = 20000;
-constexpr const char* kTooMany = "the graph has more than 20000 nodes, which would take minutes to compile";
+// No model that people train has so many nodes; a file that says so is not worth minutes of compiling, unless a module is asked for.
+constexpr size_t kMostNodes = 50000;
+constexpr const char* kTooMany = "the graph has more than 50000 nodes, which would take a minute or more to compile";
 
 bool same(const std::vector<Tensor>& inputs, const std::vector<std::vector<int64_t>>& shapes) {
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -133,8 +133,18 @@ size_t Variants::kept() const {
   return entries_.size();
 }
 
+namespace {
+
+// All pieces of a model, and its versions at other sizes, run on the same threads.
+ExecutorOptions on_shared_threads(ExecutorOptions options) {
+  if (!options.reference && !options.native.shared) options.native.shared = shared_threads(options.native.threads);
+  return options;
+}
+
+}  // namespace
+
 struct Executor::Impl {
-  Impl(const ir::Graph& graph, const ExecutorOptions& options) : variants(graph, options, false) {
+  Impl(const ir::Graph& graph, const ExecutorOptions& options) : variants(graph, on_shared_threads(options), false) {
     if (options.reference) reference = Program::interpreted(graph, options, "the interpreter was asked for");
   }
   Variants variants;

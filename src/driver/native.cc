@@ -92,8 +92,11 @@ Expected<std::vector<Tensor>> Native::run(const std::vector<Tensor>& inputs) {
   }
   if (!runner) {
     const uint32_t flags = (impl_->options.poison ? ISO_POISON : 0) | (impl_->options.profile ? ISO_PROFILE : 0);
-    ISOMER_TRY(compile::Runner made, compile::Runner::make(impl_->executable, impl_->options.threads, flags));
-    runner.emplace(std::move(made));
+    const NativeOptions& o = impl_->options;
+    auto made = o.shared ? compile::Runner::make(impl_->executable, o.shared, flags)
+                         : compile::Runner::make(impl_->executable, o.threads, flags);
+    if (!made.ok()) return made.error();
+    runner.emplace(*std::move(made));
   }
   auto outputs = runner->run(inputs);
   const std::lock_guard lock(impl_->mutex);
@@ -122,6 +125,8 @@ std::vector<StepTime> Native::times() const {
   return best;
 }
 
+std::shared_ptr<compile::Threads> shared_threads(int count) { return std::make_shared<compile::Threads>(count); }
+
 Expected<void> can_compile(const ir::Graph& graph) { return compile::can_lower(graph, ops::table()); }
 
 }  // namespace isomer::driver
@@ -143,6 +148,7 @@ Expected<std::vector<Tensor>> Native::run(const std::vector<Tensor>&) { return n
 NativeFacts Native::facts() const { return {}; }
 std::vector<StepTime> Native::times() const { return {}; }
 Expected<void> can_compile(const ir::Graph&) { return no_generator(); }
+std::shared_ptr<compile::Threads> shared_threads(int) { return nullptr; }
 
 }  // namespace isomer::driver
 

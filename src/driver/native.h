@@ -12,16 +12,21 @@
 #include "ir/graph.h"
 #include "tensor/tensor.h"
 
+namespace isomer::compile {
+class Threads;
+}
+
 namespace isomer::driver {
 
 struct NativeOptions {
   int threads = 0;     // of one run; 0: one per core
   bool naive = false;  // every stage a kernel of its own, plain loops, floats in double: the compiled reference
   Accuracy accuracy = Accuracy::Checked;
-  bool poison = false;      // for tests: memory that no step has written yet is NaN
-  bool profile = false;     // measure every step
-  int compile_threads = 0;  // 0: one per core
-  std::string dump = {};    // folder for loops, LLVM's IR and assembly of every kernel
+  bool poison = false;                            // for tests: memory that no step has written yet is NaN
+  bool profile = false;                           // measure every step
+  int compile_threads = 0;                        // 0: one per core
+  std::shared_ptr<compile::Threads> shared = {};  // with other graphs, in place of threads of its own
+  std::string dump = {};                          // folder for loops, LLVM's IR and assembly of every kernel
 };
 
 // What a compiled graph takes.
@@ -58,6 +63,9 @@ class Native {
   explicit Native(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// What graphs that run one after the other share; null where nothing can be compiled.
+std::shared_ptr<compile::Threads> shared_threads(int count);
 
 // Whether compiled code can take all of the graph; the diagnostic names the first node that it cannot take.
 Expected<void> can_compile(const ir::Graph& graph);

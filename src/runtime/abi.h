@@ -86,6 +86,16 @@ typedef struct {
 /* A model over a program that outlives it: the way in for code that lives in this process. */
 iso_model* iso_open_program(const iso_program* program, iso_error* error);
 
+/* Threads that contexts of this process take turns with. */
+typedef struct iso_pool iso_pool;
+iso_pool* iso_threads_start(int threads, iso_error* error); /* 0: one per CPU */
+void iso_threads_stop(iso_pool* pool);                      /* NULL is fine; no context has them any more */
+
+#define ISO_LENT_THREADS \
+  0x80000000u /* of iso_new_context: it has no threads of its own, and runs on those that it is lent */
+/* For the runs from now on; as many as the context was made for. NULL takes them back. */
+void iso_lend_threads(iso_context* context, iso_pool* pool);
+
 #ifdef __cplusplus
 }
 #endif

@@ -31,7 +31,7 @@ static int no_memory(const iso_context_impl* c, uint64_t bytes, iso_error* error
 }
 
 static void stop_threads(iso_context_impl* c) {
-  iso_pool_stop(c->pool);
+  if (!(c->flags & ISO_LENT_THREADS)) iso_pool_stop(c->pool);
   iso_unmap(c->scratch, c->scratch_bytes);
   c->pool = NULL;
   c->scratch = NULL;
@@ -43,8 +43,8 @@ static int start_threads(iso_context_impl* c, int threads, iso_error* error) {
   c->scratch = iso_map(c->scratch_bytes);
   if (!c->scratch) return no_memory(c, c->scratch_bytes, error);
   int code = ISO_OK;
-  c->pool = iso_pool_start(threads, c->scratch, c->scratch_stride, &code);
-  if (c->pool) {
+  if (!(c->flags & ISO_LENT_THREADS)) c->pool = iso_pool_start(threads, &code);
+  if (code == ISO_OK) {
     c->threads = threads;
     return ISO_OK;
   }
@@ -60,6 +60,21 @@ static int resolve_threads(int* threads, iso_error* error) {
   }
   if (*threads == 0) *threads = available_cpus();
   return ISO_OK;
+}
+
+iso_pool* iso_threads_start(int threads, iso_error* error) {
+  if (resolve_threads(&threads, error)) return NULL;
+  int code = ISO_OK;
+  iso_pool* pool = iso_pool_start(threads, &code);
+  if (!pool) iso_fail(error, code, "The system does not give %d threads to this process.", threads - 1);
+  return pool;
+}
+
+void iso_threads_stop(iso_pool* pool) { iso_pool_stop(pool); }
+
+void iso_lend_threads(iso_context* context, iso_pool* pool) {
+  iso_context_impl* c = (iso_context_impl*)context;
+  c->pool = pool && iso_pool_threads(pool) == c->threads ? pool : NULL;
 }
 
 /* All arguments whose address is known before a run; the others become patches. */
@@ -245,6 +260,7 @@ static int run_steps(iso_context_impl* c, iso_error* error) {
   const iso_sized* sized = c->used;
   const iso_program* p = sized->program;
   const int profile = (c->flags & ISO_PROFILE) != 0, poison = (c->flags & ISO_POISON) != 0;
+  iso_pool_serve(c->pool, c->scratch, c->scratch_stride);
   if (poison) poison_before(c);
   int64_t start = profile ? now() : 0;
   for (uint32_t s = 0, next = 0; s < p->step_count; s = next) {

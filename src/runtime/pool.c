@@ -125,7 +125,7 @@ static void* worker_main(void* argument) {
   }
 }
 
-iso_pool* iso_pool_start(int threads, char* scratch, uint64_t stride, int* code) {
+iso_pool* iso_pool_start(int threads, int* code) {
   const uint64_t count = (uint64_t)threads;
   const uint64_t bytes = sizeof(iso_pool) + count * (sizeof(share) + sizeof(worker));
   iso_pool* pool = iso_map(bytes);
@@ -135,8 +135,6 @@ iso_pool* iso_pool_start(int threads, char* scratch, uint64_t stride, int* code)
   }
   pool->bytes = bytes;
   pool->threads = (uint32_t)threads;
-  pool->scratch = scratch;
-  pool->stride = stride;
   pool->shares = (share*)(pool + 1);
   pool->workers = (worker*)(pool->shares + count);
   for (; pool->started + 1 < pool->threads; ++pool->started) {
@@ -150,6 +148,14 @@ iso_pool* iso_pool_start(int threads, char* scratch, uint64_t stride, int* code)
     }
   }
   return pool;
+}
+
+int iso_pool_threads(const iso_pool* pool) { return (int)pool->threads; }
+
+/* Workers look at it inside of regions alone. */
+void iso_pool_serve(iso_pool* pool, char* scratch, uint64_t stride) {
+  pool->scratch = scratch;
+  pool->stride = stride;
 }
 
 void iso_pool_stop(iso_pool* pool) {

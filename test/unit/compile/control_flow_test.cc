@@ -1,4 +1,5 @@
 // Loops, scans and branches compiled into one program: the interpreter's results, poisoned memory, any number of threads.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "compile/compose.h"
@@ -82,6 +83,16 @@ TEST(ControlFlow, BodiesHoldBodies) {
       return "q"=%q, "z"=%z }, num_scan_inputs=1}
     return %h, %y, "again"=%y, "x"=%x
   })");
+}
+
+TEST(ControlFlow, ALargeGraphIsLoweredInPieces) {
+  ExecutableOptions options;
+  options.lower.whole = 10;
+  std::string text = "graph @g(%x: f32[4,8], %w: f32[8,8]) { %v0 = exp(%x)\n";
+  for (int i = 0; i < 60; i += 3)
+    text +=
+        fmt::format("%v{1} = matmul(%v{0}, %w) %v{2} = tanh(%v{1}) %v{3} = add(%v{2}, %x)\n", i, i + 1, i + 2, i + 3);
+  expect_compiles(text + "return %v60, %v33, \"again\"=%v60 }", 1e-5, options);
 }
 
 TEST(ControlFlow, WhatCannotBeCompiledIsNamed) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "driver/model.h"
@@ -187,6 +188,30 @@ TEST(Executor, ReportsAnIndexOutOfRange) {
   ASSERT_FALSE(out.ok());
   EXPECT_EQ(out.error().code, "E-run");
   expect_agrees(*executor, g, {floats({3}), Tensor::ints({2, -1})});
+}
+
+size_t threads_of_this_process() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ++count;
+  return count;
+}
+
+TEST(Executor, PiecesShareThreads) {
+  const ir::Graph g = graph(R"(graph @g(%x: f32[300,40]) {
+    %e = exp(%x)
+    %p = non_zero(%e)
+    %t = transpose(%p)
+    %y = gather_nd(%e, %t)
+    return tanh(%y) })");
+  ExecutorOptions options;
+  options.native.threads = 3;
+  options.eager = true;
+  auto executor = Executor::make(g, options);
+  ASSERT_TRUE(executor.ok()) << executor.error().to_string();
+  const size_t before = threads_of_this_process();
+  expect_agrees(*executor, g, {floats({300, 40})});
+  EXPECT_GE(executor->facts().pieces, 2U);
+  EXPECT_LE(threads_of_this_process(), before + 2);
 }
 
 }  // namespace
