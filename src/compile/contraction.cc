@@ -94,6 +94,13 @@ bool ContractionKernel::fills_tiles() {
   return 4 * m_.total() >= kSplitSide && 2 * n_.total() >= kSplitSide && 2 * k_.total() >= kByteDepth;
 }
 
+bool ContractionKernel::waits_for_columns() {
+  const ProductSize size = this->size();
+  const StageValue& right = scene_.value(c_.b->tensor);
+  if (!right.constant || right.dtype != DType::F32 || size.batch != 1 || size.rows > mr_) return false;
+  return 4 * size.columns * size.depth > scene_.target.l2_bytes / 4 * 3;
+}
+
 bool ContractionKernel::without_image() {
   const std::optional<ConvolutionShape> shape = convolution_shape(scene_, group_);
   gathers_ = true;
@@ -348,6 +355,12 @@ std::vector<loop::TileOperand> ContractionKernel::operands(const Expr& left_at, 
     return {{rows, {left_at}, {row_step_, 0, 4, 1}},
             {right_.buffer, {right_at}, {0, 4, 4 * nr_, 1}},
             {result_, {result}, {nr_, 1, 0, 0}}};
+  if (narrow_) {
+    const auto byte = [&](int64_t n) {
+      return loop::TileOperand{right_.buffer, {te::simplify(right_at + Expr(n))}, {0, 3, 3 * nr_}};
+    };
+    return {{rows, {left_at}, {row_step_, 0, 1}}, byte(0), byte(1), byte(2), {result_, {result}, {nr_, 1, 0}}};
+  }
   if (!split_)
     return {{rows, {left_at}, {row_step_, 0, 1}},
             {right_.buffer, {right_at}, {0, 1, right_depth}},
@@ -500,9 +513,13 @@ Stmt ContractionKernel::tasks() {
 std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name,
                                                  SplitRows rows, const Cut& cut) {
   const Contraction& c = *group.contraction;
+  if (c.bytes() || scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
+  if (const loop::IntrinsicPtr narrow = loop::narrow_product_for(scene.target)) {
+    ContractionKernel kernel(scene, group, narrow, name, cut);
+    if (kernel.waits_for_columns()) return kernel.make();
+  }
   const loop::IntrinsicPtr tile = loop::split_product_for(scene.target);
-  if (!tile || c.bytes()) return std::nullopt;
-  if (scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
+  if (!tile) return std::nullopt;
   ContractionKernel kernel(scene, group, tile, name, cut);
   if (rows == SplitRows::WherePays && !kernel.pays()) return std::nullopt;
   if (rows != SplitRows::WherePays && !scene.value(c.b->tensor).constant && !kernel.pays()) return std::nullopt;

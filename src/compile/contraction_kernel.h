@@ -52,6 +52,7 @@ class ContractionKernel {
         cut_(cut),
         split_(tile_->emit == loop::Emit::SplitProduct),
         bytes_(tile_->emit == loop::Emit::DotProduct),
+        narrow_(tile_->emit == loop::Emit::NarrowProduct),
         whole_(split_ || loop::uses_tile_registers(*tile_)) {
     main_.function.name = std::move(name);
     mr_ = tile_->meaning.stages[0].axes[0].extent.value();
@@ -63,6 +64,8 @@ class ContractionKernel {
   bool pays();
   // Whether tile registers of bytes would not stay mostly empty.
   bool fills_tiles();
+  // Whether few rows wait for a right side that does not stay in the second cache.
+  bool waits_for_columns();
   // What they save, in the units of product_cost.h. `near`: the left side was computed just before.
   double gain(bool near);
   // Tasks of so many rows, whole tiles, with all columns each.
@@ -141,12 +144,13 @@ class ContractionKernel {
   const Contraction& c_;
   loop::IntrinsicPtr tile_;
   const Cut cut_;
-  const bool split_;  // floats as two BF16
-  const bool bytes_;  // products of bytes, summed in I32
-  const bool whole_;  // tiles are computed whole, in tile registers
+  const bool split_;   // floats as two BF16
+  const bool bytes_;   // products of bytes, summed in I32
+  const bool narrow_;  // floats of the right side without their last byte
+  const bool whole_;   // tiles are computed whole, in tile registers
   // Steps of the depth that lie together on the right side, in how many parts; what the depth is filled up to a multiple of.
   int64_t together() const { return split_ ? 2 : bytes_ ? 4 : 1; }
-  int64_t parts() const { return split_ ? 2 : 1; }
+  int64_t parts() const { return split_ ? 2 : narrow_ ? 3 : 1; }
   int64_t unit() const { return split_ ? kSplitDepth : !bytes_ ? 1 : whole_ ? kByteDepth : together(); }
   DType row_type() const { return split_ ? DType::BF16 : c_.a.dtype(); }
   int64_t element_bytes() const { return bytes_ ? 1 : 4; }  // of an operand, all parts of it

@@ -35,7 +35,9 @@ void ContractionKernel::right() {
     Packing p{offsets(at, batch_), packed_depth(at),       offsets(at, n_), nr_,
               split_ ? chunk_ : 0, bytes_ ? together() : 1};
     for (int64_t& o : p.batch) o += at.constant;
-    const loop::Buffer buffer{"right", split_ ? DType::BF16 : v.dtype, {p.elements()}, loop::Scope::Argument, false};
+    p.narrow = narrow_;
+    const DType stored = split_ ? DType::BF16 : narrow_ ? DType::U8 : v.dtype;
+    const loop::Buffer buffer{"right", stored, {p.elements()}, loop::Scope::Argument, false};
     right_.buffer = add_argument(main_, buffer, {value, std::move(p)});
     return;
   }

@@ -114,7 +114,8 @@ Expected<void> HostProgram::Tables::add_step(const Step& step, const Lookup& loo
   const std::string& origin = texts.emplace_back(origin_text(step.origin));
   steps.push_back({kernel, step.function.c_str(), origin.c_str(), arguments.data(), freed.data(),
                    static_cast<uint32_t>(arguments.size()), static_cast<uint32_t>(freed.size()), step.tasks,
-                   step.scratch_bytes, step.flops, step.bytes, static_cast<uint32_t>(step.control), step.target});
+                   step.scratch_bytes, step.flops, step.bytes, static_cast<uint32_t>(step.control), step.target,
+                   step.backward ? 1U : 0U});
   return {};
 }
 

@@ -26,12 +26,15 @@ struct Packing {
   // even number; 0: as it is. kNothing in the depth is zeros.
   int64_t split = 0;
   int64_t together = 1;  // (b, p, k / together, c, k % together), the depth filled up with kNothing
+  bool narrow = false;   // the upper three bytes of each float, the lowest first
   static constexpr int64_t kNothing = INT64_MIN;
 
   int64_t panels() const { return (static_cast<int64_t>(column.size()) + width - 1) / width; }
   int64_t elements() const {
     return static_cast<int64_t>(batch.size()) * panels() * width * static_cast<int64_t>(depth.size()) *
-           (split > 0 ? 2 : 1);
+           (split > 0 ? 2
+            : narrow  ? 3
+                      : 1);
   }
   bool operator==(const Packing&) const = default;
 };

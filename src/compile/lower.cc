@@ -43,6 +43,7 @@ class Lowering {
   bool shares(size_t step, const std::map<int, std::pair<size_t, size_t>>& uses);
   void name_functions();
   void place_values();
+  void turn_around();
   int root(int value) const;
   void add_groups(const Scene& scene, const Grouped& model);
   void add_group(const Scene& scene, const Group& group, const Method& method);
@@ -276,6 +277,22 @@ void Lowering::place_values() {
     }
 }
 
+// Steps that read the same large weights one after the other (a recurrent layer) go through them in turns from either end: what one
+// has read last is still in the second cache when the next one begins.
+void Lowering::turn_around() {
+  const auto large = static_cast<uint64_t>(options_.target.l2_bytes) / 2;
+  std::map<uint32_t, bool> backward;  // by weight: how it was read last
+  for (Step& step : out_.plan.steps)
+    for (const Place& p : step.arguments) {
+      if (p.space != Space::Weight || step.control != Control::Kernel || step.tasks <= 1 ||
+          out_.plan.weights[p.index].size <= large)
+        continue;
+      const auto [it, fresh] = backward.try_emplace(p.index, false);
+      if (!fresh) it->second = !it->second;
+      step.backward = it->second;
+    }
+}
+
 // A sum over all places of what a window's kernel computes (a global pool) is left with the sums of its lines.
 bool Lowering::add_with_totals(const Scene& scene, const Group& group, Algorithm algorithm) {
   if (!options_.contract || !options_.fuse || group.contraction) return false;
@@ -374,6 +391,7 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
   if (options_.fuse && options_.in_place && !options_.cache) write_in_place();
   name_functions();
   place_values();
+  turn_around();
   return std::move(out_);
 }
 

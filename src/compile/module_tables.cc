@@ -106,6 +106,7 @@ class Builder {
     iso_step step{};
     step.argument_count = static_cast<uint32_t>(places.size());
     step.freed_count = static_cast<uint32_t>(freed.size());
+    step.backward = from.backward ? 1 : 0;
     step.tasks = from.tasks;
     step.scratch_bytes = from.scratch_bytes;
     step.flops = from.flops;

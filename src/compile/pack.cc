@@ -85,12 +85,40 @@ void split(const float* from, uint16_t* to, const Packing& p) {
     }
 }
 
+// The nearest float whose last byte is zero; ties to even. What is not finite stays so.
+uint32_t to_three_bytes(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  if (!std::isfinite(x)) return std::isnan(x) ? bits | 0x400000 : bits;
+  return bits + 0x7f + (bits >> 8 & 1);
+}
+
+void narrow(const float* from, uint8_t* to, const Packing& p) {
+  const auto columns = static_cast<int64_t>(p.column.size());
+  for (const int64_t b : p.batch)
+    for (int64_t panel = 0; panel < p.panels(); ++panel) {
+      const int64_t first = panel * p.width, count = std::min(p.width, columns - first);
+      const int64_t* column = p.column.data() + first;
+      for (const int64_t k : p.depth) {
+        for (int64_t c = 0; c < count; ++c) {
+          const uint32_t bits = to_three_bytes(from[b + k + column[c]]);
+          for (int64_t byte = 0; byte < 3; ++byte) to[3 * c + byte] = static_cast<uint8_t>(bits >> (8 * byte + 8));
+        }
+        to += 3 * p.width;
+      }
+    }
+}
+
 }  // namespace
 
 Tensor packed(const Tensor& source, const Packing& packing) {
   if (packing.split > 0) {
     Tensor out(DType::BF16, {packing.elements()});
     split(source.as<float>().data(), out.mutable_as<uint16_t>(), packing);
+    return out;
+  }
+  if (packing.narrow) {
+    Tensor out(DType::U8, {packing.elements()});
+    narrow(source.as<float>().data(), out.mutable_as<uint8_t>(), packing);
     return out;
   }
   Tensor out(source.dtype(), {packing.elements()});

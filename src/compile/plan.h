@@ -46,6 +46,7 @@ struct Step {
   std::vector<std::string> origin;  // the source nodes
   std::vector<Place> arguments;     // in the order of the kernel's buffers
   int64_t tasks = 1;                // loop::Function::tasks; of a JumpBack: the most rounds
+  bool backward = false;            // they run from the last to the first: what was read last is still near
   uint64_t scratch_bytes = 0;       // of one worker
   double flops = 0, bytes = 0;      // of one run, for reports and for the choice whether threads pay; 0: unknown
   std::vector<Range> freed;         // what nothing reads after this step; only the poison mode looks at it

@@ -13,9 +13,10 @@ namespace isomer::loop {
 
 // The family of code that emits it; parameters are read off the extents and element types of `meaning`.
 enum class Emit : uint8_t {
-  OuterProduct,  // C[m,n] += A[m,k] * B[k,n]: vectors along n, broadcasts of A, C in registers over the whole of k
-  DotProduct,    // C[m,n] += sum of 4 bytes: vectors of int32 along n, 4 consecutive k in one lane (vnni, sdot)
-  SplitProduct   // C[m,n] += the three larger of the four products of numbers kept as two bf16, pairs of k (AMX)
+  OuterProduct,   // C[m,n] += A[m,k] * B[k,n]: vectors along n, broadcasts of A, C in registers over the whole of k
+  DotProduct,     // C[m,n] += sum of 4 bytes: vectors of int32 along n, 4 consecutive k in one lane (vnni, sdot)
+  NarrowProduct,  // C[m,n] += A[m,k] * B[k,n] with the upper three bytes of each float of B
+  SplitProduct    // C[m,n] += the three larger of the four products of numbers kept as two bf16, pairs of k (AMX)
 };
 
 // What the code of an intrinsic wants of an operand's place.

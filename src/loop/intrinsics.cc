@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 namespace isomer::loop {
 namespace {
 
@@ -42,6 +44,8 @@ constexpr DotRecord kDotProducts[] = {
 
 constexpr const char* kMatrixTiles = "amx-bf16";
 constexpr const char* kByteTiles = "amx-int8";
+constexpr const char* kBytePermutes = "avx512vbmi";
+constexpr int kNarrowRows = 8, kNarrowColumns = 32;
 constexpr int kSplitRows = 32, kSplitColumns = 32;  // four registers of sums, two and two of operands
 
 }  // namespace
@@ -101,6 +105,38 @@ IntrinsicPtr split_product_for(const Target& target) {
   return target.has(kMatrixTiles) ? split_product(kSplitRows, kSplitColumns, kMatrixTiles) : nullptr;
 }
 
+IntrinsicPtr narrow_product(int rows, int columns, std::string needs) {
+  Intrinsic i;
+  i.name = fmt::format("narrow_{}x{}_f32", rows, columns);
+  i.emit = Emit::NarrowProduct;
+  te::Builder b;
+  const Dim depth = Dim::symbol("k");
+  const te::Handle x = b.input("A", DType::F32, {rows, depth}), low = b.input("B_0", DType::U8, {depth, columns});
+  const te::Handle middle = b.input("B_1", DType::U8, {depth, columns});
+  const te::Handle high = b.input("B_2", DType::U8, {depth, columns});
+  const te::Axis m = b.axis("m", rows), n = b.axis("n", columns), k = b.axis("k", depth);
+  const auto number = [](int v) { return te::Expr::integer(DType::I32, v); };
+  const auto real = [](double v) { return te::Expr::real(DType::F32, v); };
+  const te::Expr b0 = te::cast(DType::I32, low(k, n)), b1 = te::cast(DType::I32, middle(k, n));
+  const te::Expr b2 = te::cast(DType::I32, high(k, n));
+  const te::Expr exponent = te::floor_mod(b2, number(128)) * number(2) + te::floor_div(b1, number(128));
+  const te::Expr fraction = te::cast(DType::F32, te::floor_mod(b1, number(128)) * number(256) + b0) * real(0x1p-15);
+  const te::Expr power = te::pow(real(2), te::cast(DType::F32, exponent - number(127)));
+  const te::Expr infinite = te::select(te::eq(fraction, real(0)), real(std::numeric_limits<double>::infinity()),
+                                       real(std::numeric_limits<double>::quiet_NaN()));
+  const te::Expr size = te::select(te::eq(exponent, number(0)), fraction * real(0x1p-126),
+                                   te::select(te::eq(exponent, number(255)), infinite, power * (real(1) + fraction)));
+  const te::Expr y = te::select(b2 < number(128), size, -size);
+  i.meaning = b.finish({b.stage("C", DType::F32, {m, n}, te::sum({k}, x(m, k) * y))});
+  i.tail = {true, true, true};
+  i.needs = std::move(needs);
+  return std::make_shared<const Intrinsic>(std::move(i));
+}
+
+IntrinsicPtr narrow_product_for(const Target& target) {
+  return target.has(kBytePermutes) ? narrow_product(kNarrowRows, kNarrowColumns, kBytePermutes) : nullptr;
+}
+
 IntrinsicPtr outer_product(int rows, int columns, DType dtype, std::string needs) {
   Intrinsic i;
   i.name = fmt::format("fma_{}x{}_{}", rows, columns, isomer::name(dtype));
@@ -136,6 +172,7 @@ std::optional<IntrinsicPtr> find_intrinsic(std::string_view name) {
     IntrinsicPtr i = dot_product(r.rows, r.columns, r.left, r.right, r.needs);
     if (i->name == name) return i;
   }
+  if (IntrinsicPtr i = narrow_product(kNarrowRows, kNarrowColumns, kBytePermutes); i->name == name) return i;
   if (IntrinsicPtr i = split_product(kSplitRows, kSplitColumns, kMatrixTiles); i->name == name) return i;
   if (IntrinsicPtr i = dot_product(kSplitRows, kSplitColumns, DType::U8, DType::I8, kByteTiles); i->name == name)
     return i;

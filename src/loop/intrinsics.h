@@ -27,6 +27,14 @@ IntrinsicPtr dot_product(int rows, int columns, DType left, DType right, std::st
 // extents are plain loops. It may take subnormal numbers as zero.
 IntrinsicPtr split_product(int rows, int columns, std::string needs);
 
+// C[m,n] += A[m,k] * B[k,n] where B holds the upper three bytes of floats, the lowest first: "narrow_8x32_f32". For products of few
+// rows, which wait for B. Operands: A, each byte of B, and C. The code reads a vector of B, so up to 64 bytes from where its
+// last columns begin.
+IntrinsicPtr narrow_product(int rows, int columns, std::string needs);
+
+// What the target can use for it, or nothing.
+IntrinsicPtr narrow_product_for(const Target& target);
+
 // What the target can use for products of floats in two parts, or nothing.
 IntrinsicPtr split_product_for(const Target& target);
 

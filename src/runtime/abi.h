@@ -63,7 +63,8 @@ typedef struct {
   double flops;           /* arithmetic of one run, 0 where unknown */
   double bytes;           /* read and written at least, 0 where unknown */
   uint32_t control;
-  uint32_t target; /* the step that is next when control jumps; the number of steps ends the run */
+  uint32_t target;   /* the step that is next when control jumps; the number of steps ends the run */
+  uint32_t backward; /* not 0: a thread takes its tasks from the last to the first */
 } iso_step;
 
 typedef struct {

@@ -12,6 +12,7 @@
 
 typedef struct {
   _Alignas(64) _Atomic int64_t next;
+  int64_t begin;
   int64_t end;
 } share;
 
@@ -33,6 +34,7 @@ struct iso_pool {
   void* const* arguments;
   int64_t piece;
   uint32_t shares_used;
+  uint32_t backward;
   _Atomic int32_t status;
 
   uint32_t threads;
@@ -93,9 +95,14 @@ static void work(iso_pool* pool, uint32_t number) {
   for (uint32_t i = 0; i < shares; ++i) {
     share* s = &pool->shares[(number + i) % shares];
     while (atomic_load_explicit(&s->next, memory_order_relaxed) < s->end) {
-      const int64_t begin = atomic_fetch_add_explicit(&s->next, pool->piece, memory_order_relaxed);
+      int64_t begin = atomic_fetch_add_explicit(&s->next, pool->piece, memory_order_relaxed);
       if (begin >= s->end) break;
-      const int64_t end = s->end - begin < pool->piece ? s->end : begin + pool->piece;
+      int64_t end = s->end - begin < pool->piece ? s->end : begin + pool->piece;
+      if (pool->backward) {
+        const int64_t sum = s->begin + s->end, first = sum - end;
+        end = sum - begin;
+        begin = first;
+      }
       const int32_t status = pool->kernel(pool->arguments, begin, end, scratch);
       if (status) raise_status(pool, status);
     }
@@ -180,6 +187,7 @@ static void open_region(iso_pool* pool, const iso_step* step, void* const* argum
   int64_t at = 0;
   for (uint32_t i = 0; i < shares; ++i) {
     atomic_store_explicit(&pool->shares[i].next, at, memory_order_relaxed);
+    pool->shares[i].begin = at;
     at += each + (i < more);
     pool->shares[i].end = at;
   }
@@ -193,6 +201,7 @@ static void open_region(iso_pool* pool, const iso_step* step, void* const* argum
   pool->kernel = step->kernel;
   pool->arguments = arguments;
   pool->shares_used = shares;
+  pool->backward = step->backward;
   atomic_store_explicit(&pool->status, 0, memory_order_relaxed);
   atomic_fetch_add(&pool->region, 1);
   if (atomic_load(&pool->sleepers)) wake(&pool->region, shares - 1);
@@ -211,10 +220,21 @@ static void close_region(iso_pool* pool) {
   }
 }
 
+/* On the caller's thread alone. */
+static int32_t run_alone(iso_pool* pool, const iso_step* step, void* const* arguments) {
+  if (!step->backward) return step->tasks > 0 ? step->kernel(arguments, 0, step->tasks, pool->scratch) : 0;
+  int32_t worst = 0;
+  for (int64_t t = step->tasks; t-- > 0;) {
+    const int32_t status = step->kernel(arguments, t, t + 1, pool->scratch);
+    if (status > worst) worst = status;
+  }
+  return worst;
+}
+
 int32_t iso_pool_run(iso_pool* pool, const iso_step* step, void* const* arguments) {
   const double expected = expected_nanoseconds(step);
   if (pool->threads == 1 || step->tasks <= 1 || (expected > 0 && expected < REGION_NANOSECONDS)) {
-    return step->tasks > 0 ? step->kernel(arguments, 0, step->tasks, pool->scratch) : 0;
+    return run_alone(pool, step, arguments);
   }
   open_region(pool, step, arguments);
   work(pool, 0);

@@ -78,6 +78,8 @@ bool Emitter::clears(const StmtNode& loop, const StmtNode& tile) {
 // The product that register code computes, when the operands lie as it wants them.
 std::optional<Product> Emitter::tile_product(const StmtNode& n) const {
   const te::Program& meaning = n.intrinsic->meaning;
+  if (n.intrinsic->emit == loop::Emit::NarrowProduct)
+    return fits_narrow_tile(n) ? std::optional(Product::Narrow) : std::nullopt;
   if (n.operands.size() != 3 || meaning.inputs.size() != 2) return std::nullopt;
   const DType dtype = meaning.stages[0].dtype, left = meaning.inputs[0].dtype, right = meaning.inputs[1].dtype;
   const DType types[] = {left, right, dtype};
@@ -100,6 +102,21 @@ std::optional<Product> Emitter::tile_product(const StmtNode& n) const {
     return target_.has("i8mm") ? std::optional(Product::DotU8I8) : std::nullopt;
   if (left != right || !target_.has("dotprod")) return std::nullopt;
   return left == DType::I8 ? Product::DotI8I8 : Product::DotU8U8;
+}
+
+// Whether the bytes of the right side lie as the code reads them.
+bool Emitter::fits_narrow_tile(const StmtNode& n) const {
+  if (!target_.has("avx512vbmi") || numbers_.wide() || n.operands.size() != 5 || n.extents.size() != 3) return false;
+  const DType types[] = {DType::F32, DType::U8, DType::U8, DType::U8, DType::F32};
+  for (size_t i = 0; i < 5; ++i)
+    if (places_[static_cast<size_t>(n.operands[i].buffer)].dtype != types[i]) return false;
+  for (size_t byte = 0; byte < 3; ++byte) {
+    const loop::TileOperand &b = n.operands[1 + byte], &first = n.operands[1];
+    if (b.buffer != first.buffer || b.strides != first.strides || b.indices.size() != 1) return false;
+    const loop::Affine apart = loop::add(loop::affine_of(b.indices[0]), loop::affine_of(first.indices[0]), -1);
+    if (!apart.is_number() || apart.constant != static_cast<int64_t>(byte)) return false;
+  }
+  return n.operands[1].strides[1] == 3 && n.operands[4].strides[1] == 1;
 }
 
 // The same for bytes.
@@ -263,9 +280,9 @@ llvm::Value* Emitter::tile_offset(size_t operand) {
 void Emitter::tile_calls(const StmtNode& n, TileCall call) {
   const te::Stage& stage = n.intrinsic->meaning.stages[0];
   const int64_t most_rows = stage.axes[0].extent.value(), most_columns = stage.axes[1].extent.value();
-  for (size_t i = 0; i < 3; ++i) {
+  for (const size_t i : {size_t{0}, size_t{1}, n.operands.size() - 1}) {
     const Address at = address(n.operands[i].buffer, n.operands[i].indices);
-    call.pointers[i] = element(places_[static_cast<size_t>(n.operands[i].buffer)], at.offset.v);
+    call.pointers[std::min<size_t>(i, 2)] = element(places_[static_cast<size_t>(n.operands[i].buffer)], at.offset.v);
   }
   llvm::Value* rows = value(n.extents[0]).v;
   llvm::Value* columns = value(n.extents[1]).v;
@@ -295,7 +312,7 @@ void Emitter::tile_body(const StmtNode& n, const TileCall& call, int64_t rows, i
     shape.ahead =
         n.ahead->strides.back() * static_cast<int64_t>(size_of(places_[static_cast<size_t>(n.ahead->buffer)].dtype));
   const int64_t lanes = target_.vector_bytes / static_cast<int64_t>(size_of(call.dtype));
-  llvm::Value* row_step = b_.getInt64(static_cast<uint64_t>(n.operands[2].strides[0]));
+  llvm::Value* row_step = b_.getInt64(static_cast<uint64_t>(n.operands.back().strides[0]));
   auto part = [&](int64_t from, int64_t width, int64_t vectors, bool masked, int64_t live) {
     if (vectors == 0) return;
     shape.lanes = static_cast<int>(width);

@@ -142,6 +142,7 @@ class Emitter {
   void tile_calls(const loop::StmtNode& n, TileCall call);
   void tile_body(const loop::StmtNode& n, const TileCall& call, int64_t rows, int64_t columns);
   bool fits_byte_tile(const loop::StmtNode& n) const;
+  bool fits_narrow_tile(const loop::StmtNode& n) const;
   bool fits_matrix_tile(const loop::StmtNode& n) const;
   void matrix_tile_call(const loop::StmtNode& n, bool fresh);
   std::optional<Product> tile_product(const loop::StmtNode& n) const;

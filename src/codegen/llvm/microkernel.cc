@@ -15,6 +15,8 @@ namespace {
 
 using Values = std::vector<llvm::Value*>;
 
+constexpr int64_t kNarrowAhead = 1024;  // bytes of each stream
+
 class OuterProduct {
  public:
   OuterProduct(llvm::Module& module, const loop::Target& target, const TileShape& shape)
@@ -25,9 +27,11 @@ class OuterProduct {
                   : static_cast<llvm::Type*>(b_.getIntNTy(static_cast<unsigned>(8 * size_of(s_.dtype))));
     vector_ = s_.lanes > 1 ? llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(s_.lanes)) : scalar_;
     group_ = static_cast<int>(16 / size_of(s_.dtype));
-    dot_ = s_.product != Product::MultiplyAdd;
+    dot_ = s_.product != Product::MultiplyAdd && s_.product != Product::Narrow;
     x86_ = target.arch == loop::Arch::X86_64;
+    narrow_ = s_.product == Product::Narrow;
     unit_ = dot_ ? b_.getInt8Ty() : scalar_;
+    right_unit_ = narrow_ ? b_.getInt8Ty() : unit_;
     next_ = dot_ ? 4 : 1;
   }
 
@@ -81,8 +85,11 @@ class OuterProduct {
       b_.CreateAlignedStore(v, p, align());
     }
   }
-  llvm::Value* step(llvm::Value* p, int64_t elements) {  // of A or B
+  llvm::Value* step(llvm::Value* p, int64_t elements) {  // of A
     return b_.CreateConstGEP1_64(unit_, p, static_cast<uint64_t>(elements));
+  }
+  llvm::Value* step_right(llvm::Value* p, int64_t elements) {  // of B
+    return b_.CreateConstGEP1_64(right_unit_, p, static_cast<uint64_t>(elements));
   }
   llvm::Value* c_place(int i, int j) {
     llvm::Value* row = b_.CreateMul(f_->getArg(3), b_.getInt64(static_cast<uint64_t>(i)));
@@ -151,7 +158,18 @@ class OuterProduct {
     return splat(a[static_cast<size_t>(whole / group_ + i - whole)]);
   }
   llvm::Value* load_b(llvm::Value* pb, int j) {
-    return fetch(vector_, step(pb, int64_t{j} * s_.lanes * next_), masked(j));
+    if (narrow_) return load_narrow(pb, j);
+    return fetch(vector_, step_right(pb, int64_t{j} * s_.lanes * next_), masked(j));
+  }
+
+  // A whole vector of bytes, of which three quarters are spread over the lanes. Columns are there for all lanes, live or not.
+  llvm::Value* load_narrow(llvm::Value* pb, int j) {
+    auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), static_cast<unsigned>(4 * s_.lanes));
+    llvm::Value* v = b_.CreateAlignedLoad(bytes, step_right(pb, int64_t{3} * j * s_.lanes), llvm::Align(1));
+    llvm::SmallVector<int, 64> from;
+    for (int lane = 0; lane < s_.lanes; ++lane)
+      for (int byte = 0; byte < 4; ++byte) from.push_back(byte == 0 ? 4 * s_.lanes : 3 * lane + byte - 1);
+    return b_.CreateBitCast(b_.CreateShuffleVector(v, llvm::Constant::getNullValue(bytes), from), vector_);
   }
 
   void depth_loop() {
@@ -160,8 +178,59 @@ class OuterProduct {
       grouped_loop();
     } else if (lane_splats_ && s_.rows * s_.vectors >= 16) {
       pipelined_loop();
+    } else if (streams() > 1) {
+      streamed_loop();
     } else {
       plain_loop(f_->getArg(0), f_->getArg(1), f_->getArg(4));
+    }
+  }
+
+  // Few sums wait for each other, and one stream of a right side that comes from far waits at every page.
+  int streams() const {
+    if (lane_splats_ || s_.ahead > 0 || s_.lanes == 1) return 1;
+    const int most = s_.lanes >= 16 ? 16 : 8, sums = s_.rows * s_.vectors;
+    return 4 * sums <= most ? 4 : 2 * sums <= most ? 2 : 1;
+  }
+
+  // The depth in parts of the same length, side by side, each with its own sums.
+  void streamed_loop() {
+    const auto parts = static_cast<uint64_t>(streams());
+    llvm::Value *pa = f_->getArg(0), *pb = f_->getArg(1), *depth = f_->getArg(4);
+    llvm::Value* each = b_.CreateUDiv(depth, b_.getInt64(parts));
+    const auto behind = [&](llvm::Type* unit, llvm::Value* p, int64_t by, llvm::Value* count) {
+      return b_.CreateGEP(unit, p, b_.CreateMul(count, b_.getInt64(static_cast<uint64_t>(by))));
+    };
+    Values offsets;
+    for (uint64_t n = 0; n < parts; ++n) offsets.push_back(b_.CreateMul(each, b_.getInt64(n)));
+    Values sums = sums_;
+    sums.resize(parts * sums_.size(), llvm::Constant::getNullValue(vector_));
+    const auto [qa, qb] = loop(pa, pb, each, 1, sums, [&](llvm::Value* a0, llvm::Value* b0) {
+      for (uint64_t n = 0; n < parts; ++n) {
+        const auto first = sums.begin() + static_cast<long>(n * sums_.size());
+        std::copy_n(first, sums_.size(), sums_.begin());
+        llvm::Value* pn = behind(right_unit_, b0, s_.b_depth, offsets[n]);
+        if (narrow_) prefetch(pn, kNarrowAhead);
+        products_of(behind(unit_, a0, s_.a_depth, offsets[n]), pn);
+        std::copy(sums_.begin(), sums_.end(), first);
+      }
+    });
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      sums_[i] = sums[i];
+      for (uint64_t n = 1; n < parts; ++n) {
+        llvm::Value* other = sums[n * sums_.size() + i];
+        sums_[i] = is_float(s_.dtype) ? b_.CreateFAdd(sums_[i], other) : b_.CreateAdd(sums_[i], other);
+      }
+    }
+    llvm::Value* rest = b_.CreateMul(each, b_.getInt64(parts - 1));
+    plain_loop(behind(unit_, qa, s_.a_depth, rest), behind(right_unit_, qb, s_.b_depth, rest),
+               b_.CreateURem(depth, b_.getInt64(parts)));
+  }
+
+  void prefetch(llvm::Value* p, int64_t ahead) {
+    for (int64_t at = ahead; at < ahead + s_.b_depth; at += 64) {
+      llvm::Value* q = b_.CreateConstGEP1_64(b_.getInt8Ty(), p, static_cast<uint64_t>(at));
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {q->getType()},
+                         {q, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
     }
   }
 
@@ -187,7 +256,7 @@ class OuterProduct {
     body(qa, qb);
     Values ends = carried;
     ends.push_back(step(qa, depth * s_.a_depth));
-    ends.push_back(step(qb, depth * s_.b_depth));
+    ends.push_back(step_right(qb, depth * s_.b_depth));
     llvm::Value* left = b_.CreateSub(i, b_.getInt64(1));
     i->addIncoming(count, before);
     i->addIncoming(left, b_.GetInsertBlock());
@@ -210,12 +279,12 @@ class OuterProduct {
   // B streams from a farther cache, which the machine's own prefetcher does not follow across pages.
   void prefetch_b(llvm::Value* qb) {
     if (lane_splats_ && s_.rows < 4) return;  // as fast as memory gives already
-    const auto bytes = static_cast<int64_t>(dot_ ? 1 : size_of(s_.dtype));
-    const int64_t width = int64_t{s_.lanes} * s_.vectors * next_, line = 64 / bytes;
+    const auto bytes = static_cast<int64_t>(dot_ || narrow_ ? 1 : size_of(s_.dtype));
+    const int64_t width = int64_t{s_.lanes} * s_.vectors * (narrow_ ? 3 : next_), line = 64 / bytes;
     const int64_t ahead = std::clamp<int64_t>(3072 / (width * bytes), 8, 48);
     const uint32_t locality = lane_splats_ ? 2 : 3;
     for (int64_t at = 0; at < width; at += line) {
-      llvm::Value* p = step(qb, ahead * s_.b_depth + at);
+      llvm::Value* p = step_right(qb, ahead * s_.b_depth + at);
       b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
                          {p, b_.getInt32(0), b_.getInt32(locality), b_.getInt32(1)});
     }
@@ -236,14 +305,19 @@ class OuterProduct {
   void plain_loop(llvm::Value* pa, llvm::Value* pb, llvm::Value* count) {
     loop(pa, pb, count, 1, sums_, [&](llvm::Value* qa, llvm::Value* qb) {
       prefetch_b(qb);
-      Values b;
-      for (int j = 0; j < s_.vectors; ++j) b.push_back(load_b(qb, j));
-      const Values a = load_a(qa);
-      for (int i = 0; i < s_.rows; ++i) {
-        llvm::Value* x = a_of_row(a, i);
-        for (int j = 0; j < s_.vectors; ++j) multiply(i, j, x, b[static_cast<size_t>(j)]);
-      }
+      products_of(qa, qb);
     });
+  }
+
+  // One step of the depth.
+  void products_of(llvm::Value* qa, llvm::Value* qb) {
+    Values b;
+    for (int j = 0; j < s_.vectors; ++j) b.push_back(load_b(qb, j));
+    const Values a = load_a(qa);
+    for (int i = 0; i < s_.rows; ++i) {
+      llvm::Value* x = a_of_row(a, i);
+      for (int j = 0; j < s_.vectors; ++j) multiply(i, j, x, b[static_cast<size_t>(j)]);
+    }
   }
 
   // The operands of one k are loaded between the products of the one before it; in-order dispatch of four instructions
@@ -262,7 +336,7 @@ class OuterProduct {
         for (int j = 0; j < s_.vectors; ++j) {
           llvm::Value*& b = carried[sums_.size() + a_count + static_cast<size_t>(j)];
           for (int i = 0; i < s_.rows; ++i) multiply(i, j, a_of_row(a, i), b);
-          if (qb) b = load_b(step(qb, s_.b_depth), j);
+          if (qb) b = load_b(step_right(qb, s_.b_depth), j);
         }
         if (qb) prefetch_b(qb);
         if (qa)
@@ -311,7 +385,7 @@ class OuterProduct {
     llvm::Value* pa =
         b_.CreateGEP(unit_, f_->getArg(0), b_.CreateMul(done, b_.getInt64(static_cast<uint64_t>(s_.a_depth))));
     llvm::Value* pb =
-        b_.CreateGEP(unit_, f_->getArg(1), b_.CreateMul(done, b_.getInt64(static_cast<uint64_t>(s_.b_depth))));
+        b_.CreateGEP(right_unit_, f_->getArg(1), b_.CreateMul(done, b_.getInt64(static_cast<uint64_t>(s_.b_depth))));
     plain_loop(pa, pb, b_.CreateSRem(f_->getArg(4), b_.getInt64(depth)));
   }
 
@@ -325,7 +399,7 @@ class OuterProduct {
       for (int i = 0; i < s_.rows; ++i) a.push_back(load_group(qa, i));
       for (int k = 0; k < group_; ++k) {
         Values b;
-        for (int j = 0; j < s_.vectors; ++j) b.push_back(load_b(step(qb, k * s_.b_depth), j));
+        for (int j = 0; j < s_.vectors; ++j) b.push_back(load_b(step_right(qb, k * s_.b_depth), j));
         for (int i = 0; i < s_.rows; ++i) {
           llvm::Value* x = splat_lane(a[static_cast<size_t>(i)], k);
           for (int j = 0; j < s_.vectors; ++j) multiply(i, j, x, b[static_cast<size_t>(j)]);
@@ -350,7 +424,7 @@ class OuterProduct {
               multiply(i, j, splat_lane(a, k), b);
               if (more && k == group_ - 1 && j == s_.vectors - 1) a = load_group(step(qa, group_ * next_), i);
             }
-            if (more || k < group_ - 1) b = load_b(step(qb, (k + 1) * s_.b_depth), j);
+            if (more || k < group_ - 1) b = load_b(step_right(qb, (k + 1) * s_.b_depth), j);
           }
         std::copy_n(sums_.begin(), count, carried.begin());
       };
@@ -364,9 +438,10 @@ class OuterProduct {
   const TileShape s_;
   llvm::IRBuilder<> b_;
   const bool lane_splats_;
-  bool dot_ = false, x86_ = false;
-  llvm::Type* unit_;  // of the steps of A and B
-  int64_t next_;      // units of what fills one lane: a number, or four bytes
+  bool dot_ = false, x86_ = false, narrow_ = false;
+  llvm::Type* unit_;        // of the steps of A,
+  llvm::Type* right_unit_;  // and of B
+  int64_t next_;            // units of what fills one lane: a number, or four bytes
   llvm::Type* scalar_;
   llvm::Type* vector_;
   int group_;

@@ -16,11 +16,12 @@ class Module;
 namespace isomer::codegen {
 
 // What one step of k does to an element of C.
-enum class Product : uint8_t { MultiplyAdd, DotU8I8, DotI8I8, DotU8U8 };
+enum class Product : uint8_t { MultiplyAdd, Narrow, DotU8I8, DotI8I8, DotU8U8 };
 
 struct TileShape {
   Product product = Product::MultiplyAdd;
-  DType dtype = DType::F32;  // of C: F32, F64 or an integer type; A and B have it too, or are bytes in groups of 4
+  DType dtype = DType::F32;  // of C: F32, F64 or an integer type; A and B have it too, or are bytes in groups of 4;
+                             // Narrow: B has the upper three bytes of each float, steps of B are in bytes
   int rows = 1;
   int lanes = 1;
   int vectors = 1;                              // of `lanes` columns

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -259,6 +260,56 @@ TEST(Tile, FloatsInTwoParts) {
     check_split(*host, 32, 16, 2, 32, cleared);
     check_split(*host, 7, 5, 2, 3, cleared);
   }
+}
+
+// Floats without their last byte: few rows, tails of columns, depths that parts of it share unevenly.
+void check_narrow(const loop::Target& target, int64_t m, int64_t n, int64_t k) {
+  const loop::IntrinsicPtr tile = loop::narrow_product(8, 32, "avx512vbmi");
+  EXPECT_EQ((*loop::find_intrinsic(tile->name))->name, tile->name);
+  constexpr int64_t kWidth = 32;
+  loop::Function f;
+  f.name = "narrow";
+  f.buffers = {argument("A", DType::F32, {m * k}), argument("B", DType::U8, {k * kWidth * 3 + 64}),
+               argument("C", DType::F32, {m * n}, true)};
+  f.arguments = 3;
+  const std::vector<int64_t> b = {0, 3, 3 * kWidth};
+  f.body = Stmt::tile(
+      tile,
+      {{0, {Expr(0)}, {k, 0, 1}}, {1, {Expr(0)}, b}, {1, {Expr(1)}, b}, {1, {Expr(2)}, b}, {2, {Expr(0)}, {n, 1, 0}}},
+      {Expr(m), Expr(n), Expr(k)});
+  EXPECT_TRUE(loop::verify(f).ok()) << loop::verify(f).error().to_string();
+  Random random(static_cast<uint64_t>(m * 31 + n * 7 + k));
+  const Tensor a = random_tensor(random, DType::F32, {m * k}), c = random_tensor(random, DType::F32, {m * n});
+  Tensor bytes(DType::U8, {k * kWidth * 3 + 64});
+  std::vector<double> numbers;
+  for (int64_t i = 0; i < k * kWidth; ++i) {
+    const auto x = static_cast<float>(random.between(-2000, 2000)) * (i % 5 == 0 ? 0x1p-20F : 0x1p-9F);
+    numbers.push_back(x);
+    const auto bits = std::bit_cast<uint32_t>(x);
+    ASSERT_EQ(bits & 0xff, 0u);
+    for (int64_t byte = 0; byte < 3; ++byte)
+      bytes.mutable_as<uint8_t>()[3 * i + byte] = static_cast<uint8_t>(bits >> (8 * byte + 8));
+  }
+  const KernelRun run = run_kernel(f, {a, bytes, c}, {}, target);
+  ASSERT_EQ(run.status, 0);
+  for (int64_t r = 0; r < m; ++r)
+    for (int64_t j = 0; j < n; ++j) {
+      double want = c.real(r * n + j);
+      for (int64_t d = 0; d < k; ++d) want += a.real(r * k + d) * numbers[static_cast<size_t>(d * kWidth + j)];
+      ASSERT_NEAR(run.arguments[2].real(r * n + j), want, 1e-4)
+          << m << "x" << n << "x" << k << " at " << r << ", " << j;
+    }
+}
+
+TEST(Tile, FloatsInThreeBytes) {
+  auto host = host_target();
+  ASSERT_TRUE(host.ok());
+  auto plain = loop::parse_target("x86-64-v4");
+  ASSERT_TRUE(plain.ok());
+  for (const int64_t m : {1, 2, 3, 5, 8})
+    for (const int64_t n : {32, 16, 7})
+      for (const int64_t k : {1, 3, 64, 131}) check_narrow(*host, m, n, k);
+  if (host->has("avx512f")) check_narrow(*plain, 2, 7, 5);
 }
 
 }  // namespace

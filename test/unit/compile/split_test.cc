@@ -97,6 +97,39 @@ TEST(Split, OperandsArePreparedOnce) {
 }
 
 // Which way is taken is the model's choice; what a strict program must not have is any of it.
+// Few rows by weights that the second cache does not hold: three bytes of each, where the target can take them apart.
+TEST(Split, FewRowsByManyWeights) {
+  auto target = codegen::host_target();
+  ASSERT_TRUE(target.ok());
+  compile::ExecutableOptions options;
+  options.lower.target = *target;
+  options.lower.target.l2_bytes = 16 << 10;
+  for (const auto& [m, k, n] :
+       std::vector<std::array<int64_t, 3>>{{1, 100, 70}, {1, 128, 300}, {3, 67, 129}, {8, 200, 64}})
+    expect_compiles(
+        fmt::format("graph @g(%x: f32[{0},{1}], %r: f32[{0},{2}]) {{ return relu(add(matmul(%x, {3}), %r)) }}", m, k, n,
+                    constant(fmt::format("{},{}", k, n), k * n)),
+        kTolerance, options);
+}
+
+// Weights that steps read one after the other, as in a recurrent layer: every second one goes through them backward.
+TEST(Split, StepsTurnAround) {
+  auto target = codegen::host_target();
+  ASSERT_TRUE(target.ok());
+  compile::ExecutableOptions options;
+  options.lower.target = *target;
+  options.lower.target.l2_bytes = 16 << 10;
+  const std::string text = "graph @g(%x: f32[1,256]) { %w = " + constant("256,256", 256 * 256) +
+                           " %a = matmul(%x, %w) %b = matmul(tanh(%a), %w) return matmul(tanh(%b), %w) }";
+  expect_compiles(text, 2e-4, options);  // errors grow from step to step
+  const auto lowered = compile::lower(graph_of(text), ops::table(), options.lower);
+  ASSERT_TRUE(lowered.ok());
+  std::vector<bool> backward;
+  for (const compile::Step& s : lowered->plan.steps)
+    if (s.flops > 1e5) backward.push_back(s.backward);
+  EXPECT_EQ(backward, (std::vector<bool>{false, true, false}));
+}
+
 TEST(Split, StrictProgramsHaveNone) {
   const ir::Graph g =
       graph_of("graph @g(%x: f32[128,256]) { return matmul(%x, " + constant("256,256", 256 * 256) + ") }");

@@ -45,7 +45,8 @@ TEST(Runtime, TakesEveryTaskExactlyOnce) {
   for (const double flops : {0.0, 1e5, 1e9}) {
     for (const int64_t tasks : {0, 1, 2, 3, 7, 64, 1000}) {
       SmallProgram small;
-      small.steps[0] = {count, "count", "n", nullptr, nullptr, 0, 0, tasks, 0, flops, 0};
+      const uint32_t backward = tasks % 3 == 1 ? 1 : 0;
+      small.steps[0] = {count, "count", "n", nullptr, nullptr, 0, 0, tasks, 0, flops, 0, 0, 0, backward};
       small.program.step_count = 1;
       iso_model* model = iso_open_program(&small.program, nullptr);
       for (const int threads : {1, 2, 5}) {
