@@ -58,12 +58,15 @@ def block(i, o, norm=nn.BatchNorm2d, act=nn.ReLU, **more):
 
 def classifiers():
     for name in ('alexnet', 'mobilenet_v3_large', 'mobilenet_v3_small', 'shufflenet_v2_x1_0', 'mnasnet1_0', 'regnet_y_400mf', 'regnet_x_1_6gf',
-                 'convnext_tiny', 'swin_t', 'vgg11_bn', 'wide_resnet50_2', 'efficientnet_v2_s', 'densenet169', 'maxvit_t'):
+                 'convnext_tiny', 'swin_t', 'vgg11_bn', 'wide_resnet50_2', 'efficientnet_v2_s', 'densenet169', 'maxvit_t', 'resnet34', 'squeezenet1_0',
+                 'shufflenet_v2_x0_5', 'mnasnet0_5', 'regnet_y_1_6gf'):
         add(name, lambda name=name: getattr(vision, name)(weights=None), (1, 3, 224, 224))
     add('googlenet', lambda: vision.googlenet(weights=None, init_weights=False), (1, 3, 224, 224))
     add('efficientnet_b3', lambda: vision.efficientnet_b3(weights=None), (1, 3, 300, 300))
     add('resnet50_gn', lambda: vision.resnet50(weights=None, norm_layer=lambda c: nn.GroupNorm(32, c)), (1, 3, 224, 224))
     add('resnet50_448', lambda: vision.resnet50(weights=None), (1, 3, 448, 448))
+    add('mobilenet_v2_512', lambda: vision.mobilenet_v2(weights=None), (1, 3, 512, 512))
+    add('vit_b_32_b4', lambda: vision.vit_b_32(weights=None), (4, 3, 224, 224))
     for batch in (4, 8):
         add('resnet18_b%d' % batch, lambda: vision.resnet18(weights=None), (batch, 3, 224, 224))
         add('mobilenet_v2_b%d' % batch, lambda: vision.mobilenet_v2(weights=None), (batch, 3, 224, 224))
@@ -205,6 +208,40 @@ def sounds():
     add('tcn', lambda: nn.Sequential(nn.Conv1d(40, 128, 1), *[x for j in range(6) for x in causal(2 ** j)], nn.Conv1d(128, 30, 1)), (1, 40, 500))
     add('conv_tasnet', Separation, (1, 1, 8000))
     add('hifigan', Vocoder, (1, 80, 32))
+    wave = lambda i, o, *a: [nn.Conv1d(i, o, *a), nn.BatchNorm1d(o), nn.ReLU(), nn.MaxPool1d(4)]
+    add('m5', lambda: nn.Sequential(*wave(1, 64, 80, 4), *wave(64, 64, 3), *wave(64, 128, 3), *wave(128, 256, 3), nn.AdaptiveAvgPool1d(1), nn.Flatten(),
+                                    nn.Linear(256, 35), nn.LogSoftmax(1)), (1, 1, 16000))
+    heard = lambda i, o, k, s: [nn.Conv1d(i, o, k, s, bias=False), nn.GELU()]
+    add('speech_encoder', lambda: nn.Sequential(*heard(1, 256, 10, 5), *[x for _ in range(4) for x in heard(256, 256, 3, 2)], *heard(256, 256, 2, 2)), (1, 1, 16000))
+
+
+class Points(nn.Module):
+    """Classification of clouds of points, as in PointNet."""
+
+    def __init__(self):
+        super().__init__()
+        one = lambda i, o: [nn.Conv1d(i, o, 1), nn.BatchNorm1d(o), nn.ReLU()]
+        self.each = nn.Sequential(*one(3, 64), *one(64, 128), *one(128, 1024))
+        self.all = nn.Sequential(nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 40))
+
+    def forward(self, x):
+        return self.all(self.each(x).max(2)[0])
+
+
+class Detector(nn.Module):
+    """Boxes at two sizes from residual blocks with leaky rectifiers, as in YOLOv3."""
+
+    def __init__(self):
+        super().__init__()
+        one = lambda i, o, k, s=1: nn.Sequential(nn.Conv2d(i, o, k, s, k // 2, bias=False), nn.BatchNorm2d(o), nn.LeakyReLU(0.1))
+        step = lambda c, n: nn.Sequential(one(c // 2, c, 3, 2), *[Residual(one(c, c // 2, 1), one(c // 2, c, 3)) for _ in range(n)])
+        self.first, self.second = nn.Sequential(one(3, 32, 3), step(64, 1), step(128, 2), step(256, 4)), step(512, 4)
+        self.side, self.large, self.small = one(512, 128, 1), nn.Conv2d(512, 75, 1), nn.Sequential(one(384, 256, 3), nn.Conv2d(256, 75, 1))
+
+    def forward(self, x):
+        x = self.first(x)
+        y = self.second(x)
+        return self.large(y), self.small(torch.cat([F.interpolate(self.side(y), scale_factor=2), x], 1))
 
 
 class Language(nn.Module):
@@ -293,6 +330,9 @@ def sequences():
     add('lstm_b16', lambda: Of(nn.LSTM(128, 256), 0), (50, 16, 128))
     add('gru', lambda: Of(nn.GRU(128, 256, 2), 0), (50, 1, 128))
     add('gru_b8', lambda: Of(nn.GRU(128, 256, bidirectional=True), 0), (50, 8, 128))
+    add('gru_512', lambda: Of(nn.GRU(256, 512, 2), 0), (40, 1, 256))
+    add('lstm_1024', lambda: Of(nn.LSTM(512, 1024), 0), (20, 1, 512))
+    add('lstm_512_b4', lambda: Of(nn.LSTM(256, 512), 0), (30, 4, 256))
     add('rnn', lambda: Of(nn.RNN(128, 256), 0), (100, 1, 128))
     add('lstm_language', Language, ids(35, 1))
     add('crnn', Reader, (1, 1, 32, 128))
@@ -301,6 +341,9 @@ def sequences():
     add('gcn', Neighbours, (1000, 256), (1000, 1000))
     add('mixer', Mixer, (1, 3, 224, 224))
     add('transformer_encoder', lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(256, 8, 1024), 4), (100, 1, 256))
+    add('transformer_encoder_b4', lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(256, 8, 1024, activation='gelu'), 2), (100, 4, 256))
+    add('pointnet', Points, (1, 3, 1024))
+    add('yolo', Detector, (1, 3, 256, 256))
     add('transformer', lambda: nn.Transformer(256, 4, 3, 3, 1024), (64, 1, 256), (32, 1, 256))
     add('mlp_b64', lambda: nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 100), nn.Softmax(1)), (64, 512))
     add('mlp', lambda: nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4)), (1, 16))
