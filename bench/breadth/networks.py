@@ -66,7 +66,6 @@ def classifiers():
     add('resnet50_gn', lambda: vision.resnet50(weights=None, norm_layer=lambda c: nn.GroupNorm(32, c)), (1, 3, 224, 224))
     add('resnet50_448', lambda: vision.resnet50(weights=None), (1, 3, 448, 448))
     add('mobilenet_v2_512', lambda: vision.mobilenet_v2(weights=None), (1, 3, 512, 512))
-    add('vit_b_32_b4', lambda: vision.vit_b_32(weights=None), (4, 3, 224, 224))
     for batch in (4, 8):
         add('resnet18_b%d' % batch, lambda: vision.resnet18(weights=None), (batch, 3, 224, 224))
         add('mobilenet_v2_b%d' % batch, lambda: vision.mobilenet_v2(weights=None), (batch, 3, 224, 224))
