@@ -54,6 +54,14 @@ KernelCache::Key KernelCache::key(const Scene& scene, const Group& group, const 
   return {s.bytes(), s.tensors()};
 }
 
+const StageValue& KernelCache::value(const Argument& argument, const Key& key, const Entry& entry,
+                                     const StageGraph& graph) {
+  if (argument.value < 0) return graph.values[static_cast<size_t>(-1 - argument.value)];
+  const auto at = static_cast<size_t>(argument.value);
+  return at < key.values.size() ? graph.values[static_cast<size_t>(key.values[at])]
+                                : entry.added[at - key.values.size()];
+}
+
 std::shared_ptr<const KernelCache::Entry> KernelCache::find(const Key& key) const {
   const std::lock_guard lock(mutex_);
   const auto it = entries_.find(key.bytes);

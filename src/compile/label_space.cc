@@ -187,13 +187,10 @@ std::optional<LabelSpace::Work> LabelSpace::made(Place& p, const Method& method)
   w.method = method;
   w.kernels = cached_kernels(p.scene, *p.group, method, *options_, key, p.model.graph, exactly);
   if (w.kernels->kernels.empty()) return std::nullopt;
-  const size_t own = key.values.size();
   for (const Kernel& k : w.kernels->kernels) {
     std::vector<bool>& weights = w.weights.emplace_back();
     for (const Argument& a : k.arguments) {
-      const auto at = static_cast<size_t>(a.value);
-      const StageValue& value =
-          at < own ? p.model.graph.values[static_cast<size_t>(key.values[at])] : w.kernels->added[at - own];
+      const StageValue& value = KernelCache::value(a, key, *w.kernels, p.model.graph);
       weights.push_back(value.constant.has_value());
     }
   }

@@ -55,6 +55,7 @@ class Lowering {
   const LowerOptions& options_;
   std::vector<Layout> layouts_;
   std::vector<std::vector<int>> readers_;
+  KernelCache repeated_;  // of groups that this graph has several times
   Lowered out_;
   std::vector<Kernel> kernels_;               // by step
   std::vector<std::string> signatures_;       // of their functions
@@ -321,22 +322,18 @@ bool Lowering::add_with_totals(const Scene& scene, const Group& group, Algorithm
 }
 
 void Lowering::add_group(const Scene& scene, const Group& group, const Method& method) {
-  if (!options_.cache || options_.weights) {
-    if (add_with_totals(scene, group, method.algorithm)) return;
-    for (Kernel& kernel : kernels_of(scene, group, method, options_)) {
-      const std::string signature = loop::signature(kernel.function);
-      add_step(std::move(kernel), signature);
-    }
-    return;
-  }
+  const bool shared = options_.cache && !options_.weights;
+  if (!shared && add_with_totals(scene, group, method.algorithm)) return;
   const KernelCache::Key key = KernelCache::key(scene, group, method);
   const auto first = static_cast<int>(g_.values.size()), own = static_cast<int>(key.values.size());
-  const auto known = cached_kernels(scene, group, method, options_, key, g_);
+  const auto known = cached_kernels(scene, group, method, options_, key, g_, false, shared ? nullptr : &repeated_);
   g_.values.insert(g_.values.end(), known->added.begin(), known->added.end());
   for (size_t i = 0; i < known->kernels.size(); ++i) {
     Kernel k = known->kernels[i];
     for (Argument& a : k.arguments)
-      a.value = a.value >= own ? a.value - own + first : key.values[static_cast<size_t>(a.value)];
+      a.value = a.value >= own ? a.value - own + first
+                : a.value < 0  ? -1 - a.value
+                               : key.values[static_cast<size_t>(a.value)];
     k.function.origin.clear();
     add_origin(k.function, scene, group);
     add_step(std::move(k), known->signatures[i]);

@@ -124,21 +124,31 @@ std::vector<Kernel> kernels_of(const Scene& scene, const Group& group, const Met
 
 std::shared_ptr<const KernelCache::Entry> cached_kernels(const Scene& scene, const Group& group, const Method& method,
                                                          const LowerOptions& options, const KernelCache::Key& key,
-                                                         StageGraph& graph, bool exactly) {
-  if (auto known = options.cache ? options.cache->find(key) : nullptr) return known;
-  const auto first = static_cast<int>(graph.values.size()), own = static_cast<int>(key.values.size());
+                                                         StageGraph& graph, bool exactly, KernelCache* own) {
+  KernelCache* const cache = own ? own : options.cache;
+  if (auto known = cache ? cache->find(key) : nullptr) return known;
+  const auto first = static_cast<int>(graph.values.size()), count = static_cast<int>(key.values.size());
+  bool general = true;
   auto entry = std::make_shared<KernelCache::Entry>();
   entry->kernels = kernels_of(scene, group, method, options, exactly);
   for (Kernel& k : entry->kernels) {
     entry->signatures.push_back(loop::signature(k.function));
     for (Argument& a : k.arguments) {
       const auto at = std::find(key.values.begin(), key.values.end(), a.value);
-      a.value = a.value >= first ? a.value - first + own : static_cast<int>(at - key.values.begin());
+      if (a.value >= first)
+        a.value += count - first;
+      else if (general = general && at != key.values.end(); at != key.values.end())
+        a.value = static_cast<int>(at - key.values.begin());
+      else
+        a.value = -1 - a.value;
     }
   }
   entry->added.assign(graph.values.begin() + first, graph.values.end());
   graph.values.resize(static_cast<size_t>(first));
-  if (options.cache) options.cache->add(key, entry);
+  const bool knows_contents =
+      options.weights &&
+      std::any_of(entry->added.begin(), entry->added.end(), [](const StageValue& v) { return v.constant.has_value(); });
+  if (cache && general && !knows_contents) cache->add(key, entry);
   return entry;
 }
 

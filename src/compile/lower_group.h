@@ -24,10 +24,12 @@ Scene make_scene(StageGraph& graph, const std::vector<Layout>& layouts, const st
 std::vector<Kernel> kernels_of(const Scene& scene, const Group& group, const Method& method,
                                const LowerOptions& options, bool exactly = false);
 
-// The same through the cache of the options, by a key that also says whether `exactly`. The
-// graph's values are as before, and those that the kernels added are in the entry.
+// The same through a cache, that of the options if no other is given, by a key that also says whether `exactly`. The
+// graph's values are as before, and those that the kernels added are in the entry. What was made of a constant's contents
+// is not kept.
 std::shared_ptr<const KernelCache::Entry> cached_kernels(const Scene& scene, const Group& group, const Method& method,
                                                          const LowerOptions& options, const KernelCache::Key& key,
-                                                         StageGraph& graph, bool exactly = false);
+                                                         StageGraph& graph, bool exactly = false,
+                                                         KernelCache* own = nullptr);
 
 }  // namespace isomer::compile
