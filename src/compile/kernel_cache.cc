@@ -11,22 +11,28 @@ bool contains(const std::vector<int>& list, int x) { return std::find(list.begin
 
 void add_value(te::Signature& s, const Scene& scene, const Group& group, int value) {
   const StageValue& v = scene.value(value);
-  const Layout& layout = scene.layout(value);
   s.add(static_cast<int64_t>(v.dtype)).add(int64_t{v.constant.has_value()}).add(int64_t{v.input >= 0});
   s.add(int64_t{v.host >= 0}).add(int64_t{contains(scene.graph->outputs, value)});
-  s.add(static_cast<int64_t>(v.dims.size())).add(layout.span);
+  s.add(static_cast<int64_t>(v.dims.size()));
   for (const int64_t d : v.dims) s.add(d);
-  for (const int d : layout.order) s.add(int64_t{d});
-  for (const int64_t d : layout.strides) s.add(d);
+  const auto at = static_cast<size_t>(value);
+  s.add(int64_t{at < scene.layouts->size()}).add(int64_t{at < scene.readers->size()});
+  if (at < scene.layouts->size()) {
+    const Layout& layout = scene.layout(value);
+    s.add(layout.span);
+    for (const int d : layout.order) s.add(int64_t{d});
+    for (const int64_t d : layout.strides) s.add(d);
+  }
+  if (at >= scene.readers->size()) return;  // only kernels know it
   // Who reads it: inside the group, and whether anybody outside does.
-  const std::vector<int>& readers = (*scene.readers)[static_cast<size_t>(value)];
+  const std::vector<int>& readers = (*scene.readers)[at];
   int64_t outside = 0;
   for (const int r : readers) {
-    const auto at = std::find(group.stages.begin(), group.stages.end(), r);
-    if (at == group.stages.end())
+    const auto reader = std::find(group.stages.begin(), group.stages.end(), r);
+    if (reader == group.stages.end())
       ++outside;
     else
-      s.add(static_cast<int64_t>(at - group.stages.begin()));
+      s.add(static_cast<int64_t>(reader - group.stages.begin()));
   }
   s.add(int64_t{-1}).add(outside);
 }
