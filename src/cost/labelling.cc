@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <numeric>
+#include <span>
 
 #include "cost/label_solver.h"
 #include "cost/tile_rate.h"
@@ -20,6 +22,7 @@ constexpr double kContender = 1.05;   // times the best so far: what is slower t
 constexpr double kNegligible = 1e-3;  // of the whole: groups below are left as they are
 constexpr double kRival = 1.15;       // times the best: schemes that are cut in other ways too
 constexpr size_t kMostRivals = 2;
+constexpr size_t kTogether = 8;     // factors whose kernels are compiled together
 constexpr double kForbidden = 1e9;  // seconds of what was not looked at
 
 using Clock = std::chrono::steady_clock;
@@ -46,13 +49,16 @@ class Labeller {
     out_.variables = space_.variables().size();
     out_.factors = space_.factors().size();
     const std::vector<size_t> order = own_ways();
-    for (const size_t f : order) {
-      if (seconds_of(*own(f)) < kNegligible * out_.standard) continue;
+    in_turn(order, [&](std::span<const size_t> some) {
       if (late())
-        ++out_.untried;
+        out_.untried += some.size();
       else
-        try_algorithms(f);
-    }
+        try_algorithms(some);
+    });
+    if (options_.cuts && times_.measures())
+      in_turn(order, [&](std::span<const size_t> some) {
+        if (!late()) try_cuts(some);
+      });
     for (size_t f = 0; f < ways_.size(); ++f) try_orders(f);
     out_.exact = out_.exact && out_.untried == 0;
     std::vector<size_t> sizes;
@@ -97,7 +103,7 @@ class Labeller {
     return w;
   }
 
-  // What the compiler does by itself, timed; the factors that have something to do, the longest first.
+  // What the compiler does by itself, timed; the factors that count, the longest first.
   std::vector<size_t> own_ways() {
     std::vector<Item> items;
     std::vector<size_t> order;
@@ -113,6 +119,7 @@ class Labeller {
     }
     out_.measured = times_.measure(items);
     for (const size_t f : order) out_.standard += seconds_of(*own(f));
+    std::erase_if(order, [&](size_t f) { return seconds_of(*own(f)) < kNegligible * out_.standard; });
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return seconds_of(*own(a)) > seconds_of(*own(b)); });
     return order;
@@ -120,67 +127,93 @@ class Labeller {
 
   const Way* own(size_t f) const { return ways_[f][0].ways.empty() ? nullptr : &ways_[f][0].ways[0]; }
 
+  // A few factors at a time: their kernels are compiled together.
+  static void in_turn(const std::vector<size_t>& factors, const std::function<void(std::span<const size_t>)>& f) {
+    for (size_t i = 0; i < factors.size(); i += kTogether)
+      f(std::span(factors).subspan(i, std::min(kTogether, factors.size() - i)));
+  }
+
+  // Ways of a factor that are to be added to those that it has.
+  struct Fresh {
+    size_t factor = 0, choice = 0;
+    std::vector<Way> ways;
+  };
+
   // Algorithms are tried where values lie as the compiler would have them: with every order, too many kernels would be timed.
-  void try_algorithms(size_t f) {
-    std::vector<Way>& ways = ways_[f][0].ways;
-    std::vector<Way> fresh;
-    for (const auto& work : space_.work(f, std::vector<size_t>(space_.factors()[f].variables.size()))) {
-      if (work.method.standard())
-        ways[0].scheme = work.scheme;
-      else
-        fresh.push_back(way_of(work));
+  void try_algorithms(std::span<const size_t> factors) {
+    std::vector<Fresh> all;
+    for (const size_t f : factors) {
+      Fresh& fresh = all.emplace_back(Fresh{f, 0, {}});
+      for (const auto& work : space_.work(f, std::vector<size_t>(space_.factors()[f].variables.size()))) {
+        if (work.method.standard())
+          ways_[f][0].ways[0].scheme = work.scheme;
+        else
+          fresh.ways.push_back(way_of(work));
+      }
     }
-    add(f, 0, std::move(fresh), kHopeless);
-    if (!options_.cuts || !times_.measures()) return;
-    std::vector<size_t> rivals(ways.size());
-    std::iota(rivals.begin(), rivals.end(), 0);
-    std::stable_sort(rivals.begin(), rivals.end(),
-                     [&](size_t a, size_t b) { return seconds_of(ways[a]) < seconds_of(ways[b]); });
-    const double limit = kRival * seconds_of(ways[rivals[0]]);
-    std::vector<compile::Algorithm> schemes;
-    for (const size_t r : rivals)
-      if (schemes.size() < kMostRivals && seconds_of(ways[r]) <= limit) schemes.push_back(ways[r].scheme);
-    for (const compile::Algorithm scheme : schemes) {
-      if (late()) break;
-      fresh.clear();
-      for (const auto& work : space_.cuts(f, scheme)) fresh.push_back(way_of(work));
-      add(f, 0, std::move(fresh), kHopeless);
+    add(std::move(all), kHopeless);
+  }
+
+  void try_cuts(std::span<const size_t> factors) {
+    std::vector<Fresh> all;
+    for (const size_t f : factors) {
+      const std::vector<Way>& ways = ways_[f][0].ways;
+      std::vector<size_t> rivals(ways.size());
+      std::iota(rivals.begin(), rivals.end(), 0);
+      std::stable_sort(rivals.begin(), rivals.end(),
+                       [&](size_t a, size_t b) { return price_of(f, ways[a]) < price_of(f, ways[b]); });
+      Fresh& fresh = all.emplace_back(Fresh{f, 0, {}});
+      for (size_t r = 0; r < std::min(kMostRivals, rivals.size()); ++r)
+        if (price_of(f, ways[rivals[r]]) <= kRival * price_of(f, ways[rivals[0]]))
+          for (const auto& work : space_.cuts(f, ways[rivals[r]].scheme)) fresh.ways.push_back(way_of(work));
     }
+    add(std::move(all), kHopeless);
+  }
+
+  double best_so_far(size_t f, size_t c) const {
+    double best = own(f) ? seconds_of(*own(f)) : 0;
+    for (const Way& w : ways_[f][c].ways)
+      if (w.timed) best = best > 0 ? std::min(best, seconds_of(w)) : seconds_of(w);
+    return best;
   }
 
   // Of ways that are estimated to be good those are tried that nobody timed, and those that turn out so are measured.
-  void add(size_t f, size_t c, std::vector<Way> fresh, double hopeless) {
-    std::vector<Way>& ways = ways_[f][c].ways;
-    double best = own(f) ? seconds_of(*own(f)) : 0;
-    for (const Way& w : ways)
-      if (w.timed) best = best > 0 ? std::min(best, seconds_of(w)) : seconds_of(w);
-    const double hope = own(f) ? hopeless * own(f)->estimate : 0;
+  void add(std::vector<Fresh> all, double hopeless) {
     std::vector<Item> items;
-    for (Way& w : fresh) {
-      w.timed = !own(f) || w.estimate <= hope;
-      if (w.timed) items.insert(items.end(), w.items.begin(), w.items.end());
-    }
-    times_.try_out(items, std::vector<double>(items.size(), best));
-    items.clear();
-    for (const Way& w : fresh)
-      if (w.timed && (best == 0 || seconds_of(w) < kContender * best))
+    std::vector<double> limits;
+    for (Fresh& f : all)
+      for (Way& w : f.ways) {
+        w.timed = !own(f.factor) || w.estimate <= hopeless * own(f.factor)->estimate;
+        if (!w.timed) continue;
         items.insert(items.end(), w.items.begin(), w.items.end());
+        limits.resize(items.size(), best_so_far(f.factor, f.choice));
+      }
+    times_.try_out(items, limits);
+    items.clear();
+    for (const Fresh& f : all) {
+      const double best = best_so_far(f.factor, f.choice);
+      for (const Way& w : f.ways)
+        if (w.timed && (best == 0 || seconds_of(w) < kContender * best))
+          items.insert(items.end(), w.items.begin(), w.items.end());
+    }
     out_.measured += times_.measure(items);
-    for (Way& w : fresh) ways.push_back(std::move(w));
+    for (Fresh& f : all)
+      for (Way& w : f.ways) ways_[f.factor][f.choice].ways.push_back(std::move(w));
   }
 
   void try_orders(size_t f) {
     const auto& variables = space_.factors()[f].variables;
+    std::vector<Fresh> all;
     for (size_t c = 1; c < ways_[f].size(); ++c) {
       ways_[f][c].looked_at = !late();
       if (!ways_[f][c].looked_at) {
         out_.exact = false;
         continue;
       }
-      std::vector<Way> fresh;
-      for (const auto& work : space_.work(f, decoded(variables, c), true)) fresh.push_back(way_of(work));
-      add(f, c, std::move(fresh), kHopelessOrder);
+      Fresh& fresh = all.emplace_back(Fresh{f, c, {}});
+      for (const auto& work : space_.work(f, decoded(variables, c), true)) fresh.ways.push_back(way_of(work));
     }
+    add(std::move(all), kHopelessOrder);
   }
 
   std::vector<size_t> decoded(const std::vector<size_t>& variables, size_t code) const {
