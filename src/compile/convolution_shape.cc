@@ -62,13 +62,18 @@ std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Grou
   const Contraction& c = *group.contraction;
   const ModelStage& stage = scene.stage(group.stages[0]);
   const StageValue &input = scene.value(c.a->tensor), &taps = scene.value(c.b->tensor);
-  if (input.dims.size() != 4 || taps.dims.size() != 4 || !taps.constant || !c.batch.empty() || c.n.size() != 1)
+  if (input.dims.size() < 4 || taps.dims.size() != 4 || !taps.constant || !c.batch.empty() || c.n.size() != 1)
     return std::nullopt;
   ConvolutionShape s;
   s.outputs = c.n[0];
-  std::vector<size_t> places;  // images, rows and columns, as the input has them
-  for (size_t d = 0; d < 4; ++d) {
+  std::vector<size_t> places;            // images, rows and columns, as the input has them
+  size_t spare = input.dims.size() - 4;  // dims of one element that nobody moves along: frames of one video
+  for (size_t d = 0; d < input.dims.size(); ++d) {
     const Linear index = *linear(c.a->args[d]);
+    if (spare > 0 && input.dims[d] == 1 && index.terms.empty() && index.constant == 0) {
+      --spare;
+      continue;
+    }
     const int axis = index.terms.size() == 1 ? index.terms.begin()->first : -1;
     const bool deep = axis >= 0 && std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
     if (deep && s.channels < 0 && index.constant == 0 && index.terms.begin()->second == 1)

@@ -91,11 +91,27 @@ class Inliner {
     return again <= 1 || (again <= 4 && price(p.body) <= kCheap);
   }
 
+  // Images with a dim of one element in front: a view would hold them to one order of their channels, and what
+  // moves them further takes the dim along.
+  bool frames_of_a_video(const ModelStage& s) const {
+    const std::vector<int64_t>&from = g_.values[static_cast<size_t>(s.view_of)].dims,
+          &to = g_.values[static_cast<size_t>(s.value)].dims;
+    if (from.size() != 4 || to.size() != 5 || to[0] != 1 || !is_move(s.body)) return false;
+    if (!std::equal(from.begin(), from.end(), to.begin() + 1) || output_[static_cast<size_t>(s.value)]) return false;
+    const std::vector<int>& readers = readers_[static_cast<size_t>(s.value)];
+    return readers.size() == 1 && is_move(g_.stages[static_cast<size_t>(readers[0])].body) &&
+           g_.stages[static_cast<size_t>(readers[0])].view_of < 0;
+  }
+
   // A view of a value that is only moved there needs no copy to look at: it moves the elements itself, to be inlined.
   void see_through(ModelStage& s) {
     if (s.view_of < 0 || output_[static_cast<size_t>(s.view_of)]) return;
     const int maker = g_.values[static_cast<size_t>(s.view_of)].stage;
     if (maker < 0) return;
+    if (frames_of_a_video(s)) {
+      s.view_of = -1;
+      return;
+    }
     const ModelStage& p = g_.stages[static_cast<size_t>(maker)];
     if (!p.runs() || !is_move(p.body) || p.body.dtype() != s.body.dtype()) return;
     const Expr body = inlined(p, s);

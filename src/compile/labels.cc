@@ -204,6 +204,7 @@ void open_ports(Grouped& m) {
   for (const int v : m.graph.inputs) {
     const std::vector<int64_t>& dims = m.graph.values[static_cast<size_t>(v)].dims;
     if (dims.size() == 4 && dims[1] > kColours) m.orders[static_cast<size_t>(v)] = {0, 2, 3, 1};
+    if (dims.size() == 5 && dims[1] > kColours) m.orders[static_cast<size_t>(v)] = {0, 2, 3, 4, 1};
   }
 }
 

@@ -27,6 +27,20 @@ size_t steps(const std::string& text, bool winograd) {
   return scratch;
 }
 
+// Frames of one video as images, with a dim of one element before and after; by filtering and by windows of an image.
+TEST(Winograd, FramesOfAVideo) {
+  const std::string text = R"(
+graph @g(%x: f32[1,16,5,18,20], %b: f32[1]) {
+  %v = relu(conv(mul(%x, %b), const f32[16,16,3,3,3] splat(0.01)){pads=[1,1,1,1,1,1]})
+  %f = squeeze(transpose(%v){perm=[0,2,1,3,4]}, const i64[1] [0])
+  %y = conv(%f, const f32[32,16,3,3] splat(0.02), const f32[32] splat(0.3)){pads=[1,1,1,1]}
+  %u = relu(transpose(unsqueeze(%y, const i64[1] [0])){perm=[0,2,1,3,4]})
+  return conv(%u, const f32[16,32,3,3,3] splat(0.01)){pads=[1,1,1,1,1,1], strides=[1,2,2]}
+})";
+  expect_filters(text, 2e-5);
+  expect_compiles(text, 1e-4);
+}
+
 TEST(Winograd, EveryShapeOfTiles) {
   for (const char* size : {"4,4", "5,7", "8,12", "13,9"})
     for (const char* attrs : {"", "{pads=[1,1,1,1]}", "{pads=[2,0,1,2]}"})
