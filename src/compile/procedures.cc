@@ -48,11 +48,18 @@ constexpr Row kRows[] = {
     {"scatter_nd", scatter_nd},     {"top_k", top_k},
 };
 
+const Row* row_of(const ir::Node& n) {
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.op == n.op->name; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
 }  // namespace
 
+bool is_procedure(const ir::Node& n) { return row_of(n) != nullptr; }
+
 std::optional<Expected<Lowered>> procedure(const Composer& composer, const ir::Graph& g, const ir::Node& n) {
-  const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.op == n.op->name; });
-  if (row == std::end(kRows)) return std::nullopt;
+  const Row* row = row_of(n);
+  if (!row) return std::nullopt;
   return row->make(composer, g, n);
 }
 

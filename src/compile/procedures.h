@@ -13,6 +13,8 @@ namespace isomer::compile {
 // procedure.
 std::optional<Expected<Lowered>> procedure(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
 
+bool is_procedure(const ir::Node& node);
+
 // By operator, each in a file for its kind.
 Expected<Lowered> scatter_elements(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
 Expected<Lowered> scatter_nd(const Composer& composer, const ir::Graph& graph, const ir::Node& node);

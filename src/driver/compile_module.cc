@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "codegen/codegen.h"
+#include "compile/compose.h"
 #include "compile/lower.h"
 #include "compile/module.h"
 #include "driver/module_file.h"
@@ -65,6 +66,15 @@ Expected<void> check_sizes(const ir::Graph& graph) {
                     fmt::format("a module has fixed sizes, and dimensions of the model are open; give{} (several "
                                 "sizes in one module: N,M,...) or --shape",
                                 options));
+}
+
+// An `if` is a branch where both sides can be compiled as they are; a selection between both results is the second choice.
+Expected<ir::Graph> passed(const ir::Graph& graph, const CompileOptions& options) {
+  ISOMER_TRY(ir::Graph g, passes::run_pipeline(graph, ops::table(), options.pipeline));
+  const bool branches =
+      std::any_of(g.nodes().begin(), g.nodes().end(), [](const ir::Node& n) { return compile::is_control_flow(n); });
+  if (options.pipeline != "inference" || !branches || compile::can_lower(g, ops::table()).ok()) return g;
+  return passes::run_pipeline(graph, ops::table(), "module");
 }
 
 std::string sizes_text(const ir::Graph& graph) {
@@ -162,7 +172,7 @@ Expected<CompileReport> compile_module(const std::vector<ir::Graph>& sizes, cons
   std::vector<ir::Graph> prepared;
   for (const ir::Graph& graph : sizes) {
     ISOMER_CHECK_OK(check_sizes(graph));
-    ISOMER_TRY(ir::Graph g, passes::run_pipeline(graph, ops::table(), options.pipeline));
+    ISOMER_TRY(ir::Graph g, passed(graph, options));
     prepared.push_back(std::move(g));
   }
   report.pass_seconds = watch.lap();

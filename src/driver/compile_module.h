@@ -13,9 +13,9 @@ namespace isomer::driver {
 
 struct CompileOptions {
   std::vector<std::string> targets = {
-      "host"};                      // "host", "x86-64-v3", ...; several: the first that a CPU can run is used
-  std::string pipeline = "module";  // of graph passes
-  int threads = 0;                  // that compile; 0: one per CPU
+      "host"};                         // "host", "x86-64-v3", ...; several: the first that a CPU can run is used
+  std::string pipeline = "inference";  // of graph passes
+  int threads = 0;                     // that compile; 0: one per CPU
   Accuracy accuracy = Accuracy::Checked;
   std::string dump_dir;  // when not empty: each kernel's loops, IR and assembly
 };

@@ -215,7 +215,7 @@ std::vector<NodeReport> plan_report(const ir::Graph& graph) {
   const bool many = graph.nodes().size() > kMostNodes;
   if (many || !is_static(graph)) {
     for (const ir::Node& n : graph.nodes())
-      if (many || n.op->kernel) add(n, many ? Choice{By::Reference, kTooMany} : opaque_choice());
+      if (many || !may_compile(n)) add(n, many ? Choice{By::Reference, kTooMany} : opaque_choice());
     return out;
   }
   const auto optimised = passes::run_pipeline(graph, ops::table(), "inference");

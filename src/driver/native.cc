@@ -10,6 +10,7 @@
 #include "codegen/codegen.h"
 #include "compile/compose.h"
 #include "compile/executable.h"
+#include "compile/procedures.h"
 #include "ops/table.h"
 
 namespace isomer::driver {
@@ -127,6 +128,10 @@ std::vector<StepTime> Native::times() const {
 
 std::shared_ptr<compile::Threads> shared_threads(int count) { return std::make_shared<compile::Threads>(count); }
 
+bool may_compile(const ir::Node& node) {
+  return !node.op->kernel || compile::is_control_flow(node) || compile::is_procedure(node);
+}
+
 Expected<void> can_compile(const ir::Graph& graph) { return compile::can_lower(graph, ops::table()); }
 
 }  // namespace isomer::driver
@@ -148,6 +153,7 @@ Expected<std::vector<Tensor>> Native::run(const std::vector<Tensor>&) { return n
 NativeFacts Native::facts() const { return {}; }
 std::vector<StepTime> Native::times() const { return {}; }
 Expected<void> can_compile(const ir::Graph&) { return no_generator(); }
+bool may_compile(const ir::Node&) { return false; }
 std::shared_ptr<compile::Threads> shared_threads(int) { return nullptr; }
 
 }  // namespace isomer::driver

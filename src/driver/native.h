@@ -67,6 +67,9 @@ class Native {
 // What graphs that run one after the other share; null where nothing can be compiled.
 std::shared_ptr<compile::Threads> shared_threads(int count);
 
+// Whether there are sizes at which compiled code could take the node.
+bool may_compile(const ir::Node& node);
+
 // Whether compiled code can take all of the graph; the diagnostic names the first node that it cannot take.
 Expected<void> can_compile(const ir::Graph& graph);
 

@@ -25,7 +25,7 @@ std::vector<Pipeline> written() {
        "What every compiled model goes through.",
        {
            // Shapes become known and exporters' shape arithmetic vanishes; so do branches and loops that depend on shapes alone.
-           {{"fold_constants", "inline_branches", "settle_loops"}, 4},
+           {{"fold_constants", "inline_branches", "settle_bodies"}, 4},
            {{"simplify_inference"}},    // nothing stands between a convolution and what folds into it
            {{"share_subexpressions"}},  // patterns below ask whether two inputs are one value
            {{"cancel_casts", "cancel_reshapes", "cancel_transposes"}, 4},  // each clears the way for the others
@@ -45,10 +45,10 @@ std::vector<Pipeline> written() {
   return list;
 }
 
-// A module has no interpreter to run an `if`.
+// For an `if` with a side that cannot be compiled as a branch.
 Pipeline with_selection(Pipeline p) {
   p.name = "module";
-  p.doc = "The same for a module, which cannot leave an if to the interpreter: it selects between the branches.";
+  p.doc = "The same for a module with an if that cannot be compiled as a branch: it selects between the results.";
   // Once for each level of nesting; what a selection leaves of constants is folded at once.
   p.steps.insert(p.steps.begin() + 1, {{"select_branches", "fold_constants", "inline_branches"}, 4});
   return p;

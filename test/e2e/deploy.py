@@ -54,6 +54,24 @@ SIZED = """graph @sized(%x: f32[n,4]) {
 """
 
 
+# A loop that data ends, a branch that data chooses, a scan, sorting and scattering.
+CONTROL = """graph @control(%x: f32[6,40]) {
+  %h, %ys = scan(const f32[40] [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5,
+      0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5], %x){
+    body=graph @step(%s: f32[40], %e: f32[40]) { %n = tanh(add(%s, %e)) return "n"=%n, "e"=mul(%n, %e) }, num_scan_inputs=1}
+  %v, %i = top_k(%ys, const i64[1] [30])
+  %u = scatter_elements(%ys, %i, %v){axis=1}
+  %l = loop(_, _, %u){body=graph @grow(%i: i64[], %c: bool[], %v: f32[6,40]) {
+    %d = add(%v, %v)
+    %z = if(less(reduce_sum(%d){keepdims=0}, const f32[] 0), %d){captures=1, then_branch=graph @t(%a: f32[6,40]) { return "a"=neg(%a) },
+      else_branch=graph @e(%a: f32[6,40]) { return "a"=mul(%a, const f32[] 1.5) }}
+    %t = less(reduce_sum(%z){keepdims=0}, const f32[] 1000)
+    return %t, "z"=%z }}
+  return %l, %h
+}
+"""
+
+
 class Deploy(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -63,6 +81,8 @@ class Deploy(unittest.TestCase):
             source = re.search(r'```c\n(.*?)```', f.read(), re.S).group(1)
         with open(cls.path('main.c'), 'w', encoding='utf-8') as f:
             f.write(source)
+        with open(cls.path('control.iso'), 'w', encoding='utf-8') as f:
+            f.write(CONTROL)
 
     @classmethod
     def tearDownClass(cls):
@@ -81,7 +101,7 @@ class Deploy(unittest.TestCase):
         return self.path(name)
 
     def module(self, model, *targets):
-        path = self.path('%s_%s.so' % (model.replace(':', '_').replace(',', '_').replace('=', '_'), '_'.join(targets)))
+        path = self.path('%s_%s.so' % (os.path.basename(model).replace(':', '_').replace(',', '_').replace('=', '_'), '_'.join(targets)))
         if not os.path.exists(path):
             isomer('compile', model, '-o', path, '--target', ','.join(targets))
         return path
@@ -105,7 +125,7 @@ class Deploy(unittest.TestCase):
 
     def test_here(self):
         main = self.build('cc', 'main')
-        for model in ('zoo:tiny', 'zoo:squeezenet1_1'):
+        for model in ('zoo:tiny', 'zoo:squeezenet1_1', self.path('control.iso')):
             module = self.module(model, 'host')
             self.expect_reference(model, command(main, module, '1').stdout)
             self.assertEqual(command(main, module, '1').stdout, command(main, module, '2').stdout)
@@ -114,14 +134,14 @@ class Deploy(unittest.TestCase):
         if not shutil.which(FOREIGN['emulator'][0]):
             self.fail(FOREIGN['emulator'][0] + ' is missing: run scripts/bootstrap')
         main = self.build(FOREIGN['triple'] + '-gcc', 'foreign')
-        for model in ('zoo:tiny', 'zoo:squeezenet1_1'):
+        for model in ('zoo:tiny', 'zoo:squeezenet1_1', self.path('control.iso')):
             module = self.module(model, FOREIGN['target'])
             run = command(*FOREIGN['emulator'], '-L', '/usr/' + FOREIGN['triple'], main, module, '2')
             self.expect_reference(model, run.stdout)
 
     def test_poison_changes_nothing(self):
         """Memory that is read before it is written, or after its last use, would show."""
-        for model in ('zoo:tiny', 'zoo:squeezenet1_1', 'zoo:densenet121,image=64', 'zoo:bert_base,layers=1,sequence=8'):
+        for model in ('zoo:tiny', 'zoo:squeezenet1_1', 'zoo:densenet121,image=64', 'zoo:bert_base,layers=1,sequence=8', self.path('control.iso')):
             module = self.module(model, 'host')
             plain = json.loads(isomer('run', module, '--json').stdout)['outputs']
             poisoned = json.loads(isomer('run', module, '--json', '--threads', '2', env={'ISOMER_POISON': '1'}).stdout)['outputs']

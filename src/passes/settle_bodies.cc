@@ -1,5 +1,5 @@
-// What is known of a loop before it runs: states that never change are captures, the sizes inside follow from what goes in, and a
-// condition that depends on known numbers alone says how often it runs.
+// What is known of a body before it runs. The sizes inside follow from what goes in; states of a loop that never change are captures,
+// and a condition that depends on known numbers alone says how often it runs.
 #include <algorithm>
 #include <map>
 
@@ -259,16 +259,53 @@ class Settler {
   Loop loop_;
 };
 
-bool is_loop(const ir::Node& n) { return n.op->name == "loop"; }
+// The branches of an `if` at the types and with the known contents of what they capture, and what follows from them.
+Expected<bool> settle_branches(Rebuild& r, const ir::Node& n, uint32_t id, PassContext& context) {
+  const std::vector<ir::Value> inputs = r.inputs(id);
+  std::vector<Type> types;
+  std::vector<std::optional<Tensor>> contents(inputs.size() - 1);
+  std::vector<ir::Value> left = {inputs[0]};
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    types.push_back(lasting(r.builder().type(inputs[i])));
+    if (const Tensor* t = r.builder().known(inputs[i]))
+      contents[i - 1] = *t;
+    else
+      left.push_back(inputs[i]);
+  }
+  ir::Attrs attrs = n.attrs;
+  bool changed = false;
+  PassContext own(context.table());
+  own.limits = context.limits;
+  own.evaluate = context.evaluate;
+  for (const char* name : {"then_branch", "else_branch"}) {
+    const ir::GraphRef* body = n.attrs.get<ir::GraphRef>(name);
+    if (!body || (*body)->input_count() != types.size()) return false;
+    ISOMER_TRY(ir::Graph g, specialise(**body, types, contents, context.table()));
+    ISOMER_TRY(g, fold_constants(g, own));
+    ISOMER_TRY(g, inline_branches(g, own));
+    ISOMER_TRY(g, settle_bodies(g, own));
+    changed = changed || g.content_hash() != (*body)->content_hash();
+    attrs.set(name, std::make_shared<const ir::Graph>(std::move(g)));
+  }
+  if (!changed) return false;
+  attrs.set("captures", static_cast<int64_t>(left.size() - 1));
+  if (left.size() == 1) attrs.erase("captures");
+  ISOMER_TRY(std::vector<ir::Value> results,
+             r.builder().add(*n.op, std::move(left), std::move(attrs), {n.names, n.label, n.origin}, n.types.size()));
+  r.set(id, std::move(results));
+  return true;
+}
+
+bool has_body(const ir::Node& n) { return n.op->name == "loop" || n.op->name == "if"; }
 
 }  // namespace
 
-Expected<ir::Graph> settle_loops(const ir::Graph& graph, PassContext& context) {
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_loop)) return graph;
+Expected<ir::Graph> settle_bodies(const ir::Graph& graph, PassContext& context) {
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), has_body)) return graph;
   return rebuild(graph, context.table(), [&](Rebuild& r, uint32_t id) -> Expected<void> {
     const ir::Node& n = graph.node(id);
-    if (!is_loop(n) || !context.admits()) return r.copy(id);
-    const auto settled = Settler(r, n, context).run(id);
+    if (!has_body(n) || !context.admits()) return r.copy(id);
+    const auto settled = n.op->name == "if" ? settle_branches(r, n, id, context) : Settler(r, n, context).run(id);
     if (!settled.ok() || !*settled) return r.copy(id);  // what was made of it is dead
     context.applied(n.names[0]);
     return {};
