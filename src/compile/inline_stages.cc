@@ -15,6 +15,8 @@ constexpr int64_t kLargestBody = 300;  // nodes of one body: beyond, compiling i
 constexpr size_t kMostOrigins = 32;    // source nodes that are remembered of one stage
 constexpr int64_t kCheap = 4;          // operations that may be done again rather than stored
 
+bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
+
 int64_t nodes_in(const Expr& e) {
   int64_t n = 0;
   te::for_each_node(e, [&](const Expr&) { ++n; });
@@ -63,6 +65,25 @@ class Inliner {
     return false;
   }
 
+  // Bytes that a contraction makes and that meet another contraction's results behind stage `c`: only one of the two can take along what
+  // follows, and the other is better stored as bytes than as its sums.
+  bool meets_another(const ModelStage& p, const ModelStage& c) const {
+    constexpr int kFarthest = 4;  // stages
+    int from = p.value;
+    const ModelStage* at = &c;
+    for (int step = 0; step < kFarthest && !at->is_reduction(); ++step) {
+      for (const int v : values_read(at->body))
+        if (v != from && is_contracted(v) &&
+            g_.values[static_cast<size_t>(v)].elements() == g_.values[static_cast<size_t>(p.value)].elements())
+          return true;
+      from = at->value;
+      const std::vector<int>& users = readers_[static_cast<size_t>(from)];
+      if (users.size() != 1) return false;
+      at = &g_.stages[static_cast<size_t>(users[0])];
+    }
+    return false;
+  }
+
   // A window slides over what one operation makes of one value (relu before a depthwise convolution): what is loaded once is
   // used by several taps, and so is what is made of it.
   static bool slides(const ModelStage& p, const ModelStage& c) {
@@ -84,7 +105,8 @@ class Inliner {
     const auto reads = static_cast<int64_t>(reads_of(c.body, p.value).size());
     const double again = static_cast<double>(iterations(c)) * static_cast<double>(reads) / static_cast<double>(made);
     if (is_contracted(c.value)) return is_move(p.body);
-    if (follows_contraction(p)) return !c.is_reduction() && again <= 1 && readers == 1;
+    if (follows_contraction(p))
+      return !c.is_reduction() && again <= 1 && readers == 1 && !(is_byte(p.body.dtype()) && meets_another(p, c));
     if (is_move(p.body) && values_read(p.body).size() == 1) return readers <= 4;
     if (slides(p, c)) return readers <= 4;
     if (readers > 1) return price(p.body) <= kCheap && readers <= 2 && again <= 1 && !c.is_reduction();

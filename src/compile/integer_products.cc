@@ -39,6 +39,9 @@ struct Weights {
 class IntegerProducts {
  public:
   IntegerProducts(StageGraph& g, const loop::Target& target) : g_(g) {
+    constexpr const char* kInstructions[] = {"avx512vnni", "avxvnni", "amx-int8", "dotprod", "i8mm"};
+    fast_ =
+        std::any_of(std::begin(kInstructions), std::end(kInstructions), [&](const char* f) { return target.has(f); });
     for (const DType left : {DType::U8, DType::I8})
       if (!left_ && !loop::dot_products_for(target, left, DType::I8).empty()) left_ = left;
   }
@@ -143,6 +146,7 @@ class IntegerProducts {
 
   StageGraph& g_;
   std::optional<DType> left_;
+  bool fast_ = false;                    // the target sums products of bytes in one instruction
   std::vector<te::Axis> depth_, scope_;  // of the sum at hand: its own axes, and all
   std::map<std::pair<int, std::string>, Weights> weights_;
   std::map<int, int> turned_;  // a value of bytes -> the same in the type that the left side has
@@ -355,8 +359,9 @@ bool IntegerProducts::as_floats(const ModelStage& s, const Factor& a, const Fact
 }
 
 bool IntegerProducts::as_products(const ModelStage& s, const Factor& a, const Factor& b, int64_t steps) {
-  if (!left_) return false;
   const Expr& r = s.body;
+  // Without such an instruction floats are a little faster than bytes.
+  if (!left_ || (!fast_ && r.dtype() == DType::F32 && contraction(s, g_.values))) return false;
   const auto right = weights(b);
   if (!right) return false;
   const Expr bytes = Expr::read(right->value, DType::I8, b.read->args);

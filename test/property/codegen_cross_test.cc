@@ -229,12 +229,15 @@ TEST(CodegenCross, AArch64GivesWhatThisMachineGives) {
 
 TEST(CodegenCross, ByteProductsOfAArch64) {
   ASSERT_TRUE(Emulator::available()) << "aarch64-linux-gnu-gcc and qemu-aarch64 are missing: run scripts/bootstrap";
-  const auto target = loop::parse_target("aarch64-dotprod");
-  ASSERT_TRUE(target.ok());
-  std::vector<Case> cases;
-  add_bytes(cases, *target);
-  EXPECT_EQ(cases.size(), 2u);
-  compare(Emulator().run(cases, *target), cases);
+  // By an instruction, and by halves of 16 bits where there is none.
+  for (const auto& [name, count] : {std::pair("aarch64-dotprod", 2u), std::pair("aarch64", 1u)}) {
+    const auto target = loop::parse_target(name);
+    ASSERT_TRUE(target.ok());
+    std::vector<Case> cases;
+    add_bytes(cases, *target);
+    EXPECT_EQ(cases.size(), count);
+    compare(Emulator().run(cases, *target), cases);
+  }
 }
 
 }  // namespace

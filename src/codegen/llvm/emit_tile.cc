@@ -95,12 +95,12 @@ std::optional<Product> Emitter::tile_product(const StmtNode& n) const {
   if (n.extents.size() != 4 || n.extents[3]->kind != te::Kind::Int || n.extents[3]->integer != 4) return std::nullopt;
   if (a[3] != 1 || b[1] != 4 || b[3] != 1 || dtype != DType::I32) return std::nullopt;
   if (target_.arch == loop::Arch::X86_64) {
-    const bool there = target_.has("avx512vnni") || (target_.vector_bytes == 32 && target_.has("avxvnni"));
+    const bool there = target_.has("avx512vnni") || target_.has(target_.vector_bytes == 32 ? "avx2" : "avx512bw");
     return there && left == DType::U8 && right == DType::I8 ? std::optional(Product::DotU8I8) : std::nullopt;
   }
   if (left == DType::U8 && right == DType::I8)
     return target_.has("i8mm") ? std::optional(Product::DotU8I8) : std::nullopt;
-  if (left != right || !target_.has("dotprod")) return std::nullopt;
+  if (left != right || !target_.has(left == DType::I8 ? "neon" : "dotprod")) return std::nullopt;
   return left == DType::I8 ? Product::DotI8I8 : Product::DotU8U8;
 }
 

@@ -30,6 +30,8 @@ class OuterProduct {
     dot_ = s_.product != Product::MultiplyAdd && s_.product != Product::Narrow;
     x86_ = target.arch == loop::Arch::X86_64;
     narrow_ = s_.product == Product::Narrow;
+    four_bytes_ =
+        x86_ ? target.has("avx512vnni") || target.has("avxvnni") : target.has("dotprod") || target.has("i8mm");
     unit_ = dot_ ? b_.getInt8Ty() : scalar_;
     right_unit_ = narrow_ ? b_.getInt8Ty() : unit_;
     next_ = dot_ ? 4 : 1;
@@ -124,6 +126,7 @@ class OuterProduct {
       llvm::Value* y = b_.CreateIntCast(b_.CreateBitCast(b, bytes), wide, s_.product != Product::DotU8U8);
       return b_.CreateAdd(sum, b_.CreateAddReduce(b_.CreateMul(x, y)));
     }
+    if (!four_bytes_) return x86_ ? dot_by_pairs(sum, a, b) : dot_by_halves(sum, a, b);
     if (x86_) {
       const auto id = s_.lanes == 16  ? llvm::Intrinsic::x86_avx512_vpdpbusd_512
                       : s_.lanes == 8 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
@@ -137,6 +140,35 @@ class OuterProduct {
     const auto id =
         s_.product == Product::DotI8I8 ? llvm::Intrinsic::aarch64_neon_sdot : llvm::Intrinsic::aarch64_neon_udot;
     return b_.CreateIntrinsic(id, {vector_, bytes}, {sum, y, x});  // the second may be a lane
+  }
+
+  // Bytes at even and at odd places as 16 bits, multiplied and added in pairs.
+  llvm::Value* dot_by_pairs(llvm::Value* sum, llvm::Value* a, llvm::Value* b) {
+    auto* half = llvm::FixedVectorType::get(b_.getInt16Ty(), static_cast<unsigned>(2 * s_.lanes));
+    const auto id = s_.lanes == 16  ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
+                    : s_.lanes == 8 ? llvm::Intrinsic::x86_avx2_pmadd_wd
+                                    : llvm::Intrinsic::x86_sse2_pmadd_wd;
+    llvm::Value *x = b_.CreateBitCast(a, half), *y = b_.CreateBitCast(b, half);
+    llvm::Value* eight = llvm::ConstantInt::get(half, 8);
+    llvm::Value* even = b_.CreateIntrinsic(
+        id, {}, {b_.CreateAnd(x, llvm::ConstantInt::get(half, 255)), b_.CreateAShr(b_.CreateShl(y, eight), eight)});
+    llvm::Value* odd = b_.CreateIntrinsic(id, {}, {b_.CreateLShr(x, eight), b_.CreateAShr(y, eight)});
+    return b_.CreateAdd(sum, b_.CreateAdd(even, odd));
+  }
+
+  // Products of signed bytes fit in 16 bits; they are added in pairs, and those again.
+  llvm::Value* dot_by_halves(llvm::Value* sum, llvm::Value* a, llvm::Value* b) {
+    auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), 16);
+    auto* products = llvm::FixedVectorType::get(b_.getInt16Ty(), 8);
+    const auto pairs = [&](int first) {
+      llvm::SmallVector<int, 8> lanes;
+      for (int i = 0; i < 8; ++i) lanes.push_back(first + i);
+      llvm::Value* x = b_.CreateShuffleVector(b_.CreateBitCast(a, bytes), lanes);
+      llvm::Value* y = b_.CreateShuffleVector(b_.CreateBitCast(b, bytes), lanes);
+      llvm::Value* product = b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_smull, {products}, {x, y});
+      return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_saddlp, {vector_, products}, {product});
+    };
+    return b_.CreateAdd(sum, b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_addp, {vector_}, {pairs(0), pairs(8)}));
   }
 
   // A column of A as few values as possible: whole vectors where rows are neighbours and lanes can be splatted for
@@ -439,9 +471,10 @@ class OuterProduct {
   llvm::IRBuilder<> b_;
   const bool lane_splats_;
   bool dot_ = false, x86_ = false, narrow_ = false;
-  llvm::Type* unit_;        // of the steps of A,
-  llvm::Type* right_unit_;  // and of B
-  int64_t next_;            // units of what fills one lane: a number, or four bytes
+  bool four_bytes_ = false;  // an instruction sums four products of bytes
+  llvm::Type* unit_;         // of the steps of A,
+  llvm::Type* right_unit_;   // and of B
+  int64_t next_;             // units of what fills one lane: a number, or four bytes
   llvm::Type* scalar_;
   llvm::Type* vector_;
   int group_;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <fstream>
 #include <map>
@@ -175,11 +176,23 @@ TEST(Tile, BytesOfAllKinds) {
     check_bytes(*host, *tile, 5, 12, 13);
     check_bytes(*host, *tile, 3, 7, 1);
   }
-  for (const loop::IntrinsicPtr& tile : loop::dot_products_for(*host, DType::U8, DType::I8)) {
-    const auto& axes = tile->meaning.stages[0].axes;
-    check_bytes(*host, tile, axes[0].extent.value(), axes[1].extent.value(), 37);
-    check_bytes(*host, tile, axes[0].extent.value() - 1, axes[1].extent.value() - 3, 3);
+  // Also what machines have whose features this one has too: sums of four bytes by pairs or halves of 16 bits.
+  std::vector<loop::Target> targets = {*host};
+  for (const char* name : {"x86-64-v3", "x86-64-v4", "aarch64"}) {
+    const auto other = loop::parse_target(name);
+    ASSERT_TRUE(other.ok());
+    const auto missing = [&](const std::string& f) { return !host->has(f); };
+    if (other->arch == host->arch && std::none_of(other->features.begin(), other->features.end(), missing))
+      targets.push_back(*other);
   }
+  for (const loop::Target& target : targets)
+    for (const DType left : {DType::U8, DType::I8})
+      for (const loop::IntrinsicPtr& tile : loop::dot_products_for(target, left, DType::I8)) {
+        SCOPED_TRACE(target.name + " " + tile->name);
+        const auto& axes = tile->meaning.stages[0].axes;
+        check_bytes(target, tile, axes[0].extent.value(), axes[1].extent.value(), 37);
+        check_bytes(target, tile, axes[0].extent.value() - 1, axes[1].extent.value() - 3, 3);
+      }
 }
 
 // A tile that is cleared first gives the product alone; a clear of less than the tile stays what it is.

@@ -86,6 +86,28 @@ TEST(ByteStages, Networks) {
                2 * kOne);
 }
 
+// Two products that meet in a sum: one takes the sum along, the other is stored as bytes.
+TEST(ByteStages, ProductsThatMeet) {
+  std::string w;
+  for (int i = 0; i < 16 * 16; ++i) w += fmt::format("{}{}", i ? "," : "", (i * 37) % 251 - 125);
+  const auto conv = [&](const std::string& x, const char* scale) {
+    return "conv(" + dq(x) + ", dequantize_linear(const i8[16,16,1,1] [" + w + "], const f32[] " + scale + "))";
+  };
+  const std::string text =
+      "graph @g(%x: u8[1,16,12,12], %y: u8[1,16,12,12]) { return " +
+      q("relu(add(" + dq(q(conv("%x", "0.0013"))) + ", " + dq(q(conv("%y", "0.0017"), 1), 1) + "))") + " }";
+  expect_bytes(text, kOne);
+  auto stages = compile::stages_of(graph_of(text), ops::table());
+  compile::LowerOptions options;
+  options.target = *codegen::host_target();
+  const compile::Grouped model = compile::grouped(*std::move(stages), options);
+  for (const compile::Group& g : model.groups) {
+    const int last = g.stages.back();
+    EXPECT_EQ(model.graph.values[static_cast<size_t>(model.graph.stages[static_cast<size_t>(last)].value)].dtype,
+              DType::U8);
+  }
+}
+
 // Quantised as it was dequantised: nothing, for every byte and scales of every size.
 TEST(ByteStages, TheSameScaleIsNothing) {
   const uint64_t seed = 5;

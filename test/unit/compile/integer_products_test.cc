@@ -65,7 +65,7 @@ TEST(IntegerProducts, MatrixProductsOfEveryShape) {
 TEST(IntegerProducts, OtherTargets) {
   const auto host = codegen::host_target();
   ASSERT_TRUE(host.ok());
-  for (const char* name : {"x86-64-v4-vnni", "x86-64-v3", "aarch64-dotprod", "aarch64"}) {
+  for (const char* name : {"x86-64-v4-vnni", "x86-64-v4", "x86-64-v3", "aarch64-dotprod", "aarch64"}) {
     const auto target = loop::parse_target(name);
     ASSERT_TRUE(target.ok());
     const auto missing = [&](const std::string& f) { return !host->has(f); };
