@@ -337,6 +337,9 @@ bool IntegerProducts::as_floats(const ModelStage& s, const Factor& a, const Fact
   const Expr& r = s.body;
   const auto taps = less_zeros(b);
   if (!taps || (r.dtype() == DType::F32 && contraction(s, g_.values))) return false;
+  // A zero point that is computed would be read again for every tap, which costs more than integers do.
+  const Expr zero = settled(a.zero);
+  if (!zero.empty() && zero->kind != Kind::Int) return false;
   int64_t largest = 0;
   for (const int64_t x : *taps) largest = std::max(largest, std::abs(x));
   if (steps > kExactFloats / 255 || largest * 255 * steps > kExactFloats) return false;
@@ -344,9 +347,7 @@ bool IntegerProducts::as_floats(const ModelStage& s, const Factor& a, const Fact
   std::transform(taps->begin(), taps->end(), weights.mutable_as<float>(),
                  [](int64_t x) { return static_cast<float>(x); });
   Expr x = te::cast(DType::F32, a.read);
-  if (const Expr zero = settled(a.zero); !zero.empty())
-    x = x - (zero->kind == Kind::Int ? Expr::real(DType::F32, static_cast<double>(zero->integer))
-                                     : te::cast(DType::F32, zero));
+  if (!zero.empty()) x = x - Expr::real(DType::F32, static_cast<double>(zero->integer));
   const Expr sum = te::reduce(te::Combiner::Sum, depth_,
                               x * Expr::read(add_constant(std::move(weights)), DType::F32, b.read->args), r->args[1]);
   std::vector<Expr> here;
