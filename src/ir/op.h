@@ -64,6 +64,7 @@ struct OnnxForm {
   std::string domain = "";
   // Turns an older form into Isomer's; absent: inputs and attributes are taken as they are.
   std::function<Expected<std::vector<Value>>(ForeignNode&, GraphBuilder&)> import = nullptr;
+  bool always = false;  // `import` is asked about the newest form too
 };
 
 using InferFn = std::function<Expected<std::vector<Type>>(const OpContext&)>;

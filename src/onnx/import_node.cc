@@ -184,7 +184,7 @@ Expected<std::vector<ir::Value>> Importer::import_call(Call& call, Scope& scope)
                           .outputs = call.outputs};
   const ir::OnnxForm& form = *entry->form;
   const bool renamed = &form != &op.onnx.front();
-  const bool always = form.stable <= form.since.front();
+  const bool always = form.always || form.stable <= form.since.front();
   if (form.import && (call.version < form.stable || renamed || always)) return form.import(foreign, scope.builder);
   return ir::add_as_is(foreign, scope.builder);
 }

@@ -26,8 +26,47 @@ Expected<void> check_inference(const ir::OpContext& c) {
   return {};
 }
 
+bool may_train(const ir::ForeignNode& node, const ir::GraphBuilder& builder) {
+  if (node.inputs.size() != 3 || node.inputs[0].is_none() || node.inputs[2].is_none()) return false;
+  const Type& data = builder.type(node.inputs[0]);
+  // What the operator does not take is for its own record to refuse.
+  if (!is_float(data.dtype) || !data.shape.has_rank() || builder.type(node.inputs[2]).dtype != DType::Bool)
+    return false;
+  if (!node.inputs[1].is_none() && !is_float(builder.type(node.inputs[1]).dtype)) return false;
+  const Tensor* known = builder.known(node.inputs[2]);
+  return !known || known->size() != 1 || known->real(0) != 0;
+}
+
+// What training does with data of which a share is dropped: a draw decides what stays, and what stays is scaled up.
+Imported drop(ir::ForeignNode& node, ir::GraphBuilder& builder) {
+  const ir::Value x = node.inputs[0], training = node.inputs[2];
+  const DType dtype = builder.type(x).dtype;
+  const int64_t* seed = node.attrs.get<int64_t>("seed");
+  ir::Value ratio = node.inputs[1].is_none() ? builder.constant(Tensor::scalar(DType::F64, 0.5)) : node.inputs[1];
+  ISOMER_TRY(ratio, builder.add1("cast", {ratio}, {{"to", DType::F64}}));
+  ISOMER_TRY(const ir::Value drawn,
+             builder.add1("random_uniform_like", {x},
+                          {{"dtype", DType::F64}, {"seed", seed ? static_cast<double>(*seed) : 0.0}}));
+  ISOMER_TRY(const ir::Value stays, builder.add1("greater_or_equal", {drawn, ratio}));
+  ISOMER_TRY(const ir::Value inference, builder.add1("not", {training}));
+  const ir::Value one = builder.constant(Tensor::scalar(DType::F64, 1)),
+                  zero = builder.constant(Tensor::scalar(dtype, 0));
+  ISOMER_TRY(ir::Value left, builder.add1("sub", {one, ratio}));
+  ISOMER_TRY(left, builder.add1("cast", {left}, {{"to", dtype}}));
+  ISOMER_TRY(const ir::Value scaled, builder.add1("div", {x, left}));
+  ISOMER_TRY(const ir::Value dropped, builder.add1("where", {stays, scaled, zero}));
+  ir::NodeInfo mask_info = node.info;
+  mask_info.names = {node.info.names.size() > 1 ? node.info.names[1] : ""};
+  node.info.names.resize(std::min<size_t>(node.info.names.size(), 1));
+  ISOMER_TRY(const ir::Value y, builder.add1("where", {training, dropped, x}, {}, std::move(node.info)));
+  if (node.outputs < 2) return std::vector{y};
+  ISOMER_TRY(const ir::Value mask, builder.add1("or", {stays, inference}, {}, std::move(mask_info)));
+  return std::vector{y, mask};
+}
+
 // Below opset 12 the ratio was an attribute; below 7 the mode too (is_test, training when absent).
 Imported import_dropout(ir::ForeignNode& node, ir::GraphBuilder& builder) {
+  if (node.version >= 12 && may_train(node, builder)) return drop(node, builder);
   if (node.version >= 12 || node.inputs.size() != 1 || node.inputs[0].is_none()) return add_as_is(node, builder);
   node.attrs.erase("consumed_inputs");
   const bool training = node.version < 7 && take_int(node, "is_test").value_or(0) == 0;
@@ -78,7 +117,8 @@ ir::OpDef op_dropout() {
   };
   op.laws = {"dropout(?x) == ?x"};
   op.samples = {"dropout(f32[2,3])", "dropout(f32[2,3], f32[] 0.25)", "dropout(f32[3], f32[] 0, bool[] true) -> 2"};
-  op.onnx = {{.type = "Dropout", .since = {1, 6, 7, 10, 12, 13, 22}, .stable = 12, .import = import_dropout}};
+  op.onnx = {
+      {.type = "Dropout", .since = {1, 6, 7, 10, 12, 13, 22}, .stable = 12, .import = import_dropout, .always = true}};
   return op;
 }
 
