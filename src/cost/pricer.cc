@@ -82,6 +82,8 @@ Expected<Priced> Pricer::Impl::plan(const ir::Graph& graph, Extent extent) {
   ISOMER_TRY(const ir::Graph ready, prepared(graph));
   Priced out;
   ISOMER_TRY(out.lowered, compile::lower(ready, *table, lowering(extent)));
+  // Jumps cost nothing; what a loop repeats is priced once, since nobody knows how often it runs.
+  std::erase_if(out.lowered.plan.steps, [](const compile::Step& s) { return s.control != compile::Control::Kernel; });
   std::map<std::string, size_t> by_name;
   for (size_t i = 0; i < out.lowered.functions.size(); ++i) by_name[out.lowered.functions[i].name] = i;
   for (const compile::Step& step : out.lowered.plan.steps) {

@@ -83,6 +83,22 @@ TEST(Pricer, EstimatesGrowWithWork) {
   }
 }
 
+TEST(Pricer, BranchesAndLoopsHaveThePriceOfTheirKernels) {
+  for (const bool measure : {false, true}) {
+    const auto price = pricer(measure)->price(graph(R"((%c: bool[], %x: f32[64]) {
+      %y = if(%c, %x){captures=1,
+        then_branch=graph @t(%a: f32[64]) { return "r"=softmax(%a) },
+        else_branch=graph @e(%a: f32[64]) { return "r"=neg(%a) }}
+      %z = loop(const i64[] 3, _, %y){body=graph @b(%i: i64[], %k: bool[], %v: f32[64]) {
+        return "k"=%k, "n"=exp(neg(%v)) }}
+      return "z"=%z
+    })"));
+    ASSERT_TRUE(price.ok()) << price.error().to_string();
+    EXPECT_GE(price->kernels, 3U);
+    EXPECT_GT(price->seconds, 0);
+  }
+}
+
 TEST(Pricer, GraphsThatCannotBeCompiledAreRefused) {
   EXPECT_FALSE(pricer(false)->price(graph("(%x: f32[N,4]) { return \"y\"=relu(%x) }")).ok());
   EXPECT_FALSE(pricer(false)->price(graph("(%x: f32[5]) { return \"y\"=non_zero(%x) }")).ok());
