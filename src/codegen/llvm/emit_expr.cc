@@ -17,16 +17,20 @@ namespace {
 
 bool is_one(const Expr& e) { return e->kind == Kind::Real && e->real == 1.0; }
 
+// x of f(x) + 1.
+const Expr* one_more_than(te::UnaryOp f, const Node& sum) {
+  if (sum.kind != Kind::Binary || sum.binary != BinaryOp::Add) return nullptr;
+  for (const size_t i : {0, 1}) {
+    const Expr& e = sum.args[i];
+    if (is_one(sum.args[1 - i]) && e->kind == Kind::Unary && e->unary == f) return &e->args[0];
+  }
+  return nullptr;
+}
+
 // x of 1 / (exp(x) + 1) in float.
 const Expr* logistic_argument(const Node& n) {
   if (n.binary != BinaryOp::Div || n.dtype != DType::F32 || !is_one(n.args[0])) return nullptr;
-  const Expr& sum = n.args[1];
-  if (sum->kind != Kind::Binary || sum->binary != BinaryOp::Add) return nullptr;
-  for (const size_t i : {0, 1}) {
-    const Expr& e = sum->args[i];
-    if (is_one(sum->args[1 - i]) && e->kind == Kind::Unary && e->unary == te::UnaryOp::Exp) return &e->args[0];
-  }
-  return nullptr;
+  return one_more_than(te::UnaryOp::Exp, *n.args[1]);
 }
 
 }  // namespace
@@ -111,10 +115,14 @@ Lanes Emitter::times(const Lanes& x, int64_t factor) {
 }
 
 Lanes Emitter::binary(const Node& n) {
-  if (const Expr* x = logistic_argument(n); x && numbers_.computed(DType::F32)->isFloatTy()) {
-    const Lanes v = value(*x);
-    const bool estimate = target_.has("avx512f") && target_.has("avx512vl");
-    return {logistic_f32(b_, v.uniform() ? v.v : widen(v), estimate), !v.uniform(), 0};
+  if (numbers_.computed(DType::F32)->isFloatTy() && n.dtype == DType::F32) {
+    const Expr* logistic = logistic_argument(n);
+    if (const Expr* x = logistic ? logistic : one_more_than(te::UnaryOp::Erf, n)) {
+      const Lanes v = value(*x);
+      const bool avx512 = target_.has("avx512f") && target_.has("avx512vl");
+      const auto function = logistic ? logistic_f32 : erf_plus_one_f32;
+      return {function(b_, v.uniform() ? v.v : widen(v), avx512), !v.uniform(), 0};
+    }
   }
   const DType type = n.args[0].dtype();
   const Lanes x = value(n.args[0]), y = value(n.args[1]);

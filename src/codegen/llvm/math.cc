@@ -193,4 +193,16 @@ llvm::Value* erf_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512) {
   return b.CreateSelect(b.CreateFCmpOLT(a, f.number(1.0f)), small, large);
 }
 
+llvm::Value* erf_plus_one_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512) {
+  const Float f{b, x->getType(), avx512};
+  llvm::Value* a = f.magnitude(x);
+  llvm::Value* square = b.CreateFMul(x, x);
+  llvm::Value* small = b.CreateFAdd(f.fma(x, f.polynomial(square, kErfSmall), x), f.number(1.0f));
+  llvm::Value* t = f.at_most(a, 4.0f);
+  llvm::Value* e = f.exp(b.CreateFNeg(f.polynomial(t, kErfLarge)), true);
+  e = b.CreateSelect(b.CreateFCmpOGE(a, f.number(4.0f)), f.number(0.0f), e);
+  llvm::Value* large = b.CreateSelect(b.CreateFCmpOLT(x, f.number(0.0f)), e, b.CreateFSub(f.number(2.0f), e));
+  return b.CreateSelect(b.CreateFCmpOLT(a, f.number(1.0f)), small, large);
+}
+
 }  // namespace isomer::codegen

@@ -16,5 +16,7 @@ llvm::Value* log_f32(llvm::IRBuilderBase& b, llvm::Value* x);
 llvm::Value* tanh_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512);
 llvm::Value* logistic_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512);  // 1 / (1 + e^x)
 llvm::Value* erf_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512);
+// erf(x) + 1, which keeps its digits where erf comes near -1.
+llvm::Value* erf_plus_one_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512);
 
 }  // namespace isomer::codegen

@@ -82,6 +82,27 @@ TEST(Math, Log) { check("log", of(UnaryOp::Log), std::log, 1.0); }
 TEST(Math, Tanh) { check("tanh", of(UnaryOp::Tanh), std::tanh, 1.5); }
 TEST(Math, Erf) { check("erf", of(UnaryOp::Erf), std::erf, 1.3); }
 
+// The normal distribution's tail keeps its digits: what erf alone has lost where it comes near -1.
+TEST(Math, ErfPlusOne) {
+  const Function function = [](const Expr& x) { return te::unary(UnaryOp::Erf, x) + Expr(1); };
+  const Tensor x = samples(2503), y = apply(function, x, loop::LoopKind::Vector);
+  double worst = 0;
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const float v = x.as<float>()[static_cast<size_t>(i)], have = y.as<float>()[static_cast<size_t>(i)];
+    if (std::isnan(v)) {
+      EXPECT_TRUE(std::isnan(have));
+      continue;
+    }
+    const double want = std::erfc(-static_cast<double>(v));
+    if (v > -4)
+      worst = std::max(worst, std::fabs(have - want) / want);
+    else
+      EXPECT_LE(std::fabs(have - want), 1.6e-8) << "at " << v;
+  }
+  std::printf("1 + erf: at most %.3g of the result above -4\n", worst);
+  EXPECT_LE(worst, 5e-4);  // next to -4, where the result is 1.5e-8
+}
+
 Expr logistic(const Expr& x) { return Expr(1) / (te::exp(-x) + Expr(1)); }
 
 TEST(Math, Logistic) {
