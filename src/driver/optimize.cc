@@ -9,8 +9,7 @@
 #include <set>
 
 #include "driver/labelled.h"
-#include "driver/model.h"
-#include "driver/piece.h"
+#include "driver/open_sizes.h"
 #include "driver/race.h"
 #include "driver/rule_files.h"
 #include "driver/summary.h"
@@ -31,47 +30,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kOpenBatch = 1;
-constexpr int64_t kOpenLengths[] = {64, 512, 4096, 32768};  // what open sizes are taken to be when nobody says
-constexpr double kNoise = 1.01;                             // times within this of each other are the same
+constexpr double kNoise = 1.01;                    // times within this of each other are the same
 constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was priced as folded has to be folded
 constexpr double kPromising = 0.03;                // gain of a region below which its rewrites may be left out
 // Of the budget: until labels of the start are found, and for those of what the search finds.
 constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
 constexpr int kSearchVersion = 5;  // a search that finds other things on the same prices has another one
-
-// The first dim of an input is a batch, as a rule; others are lengths.
-std::map<std::string, int64_t> open_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& given,
-                                          int64_t length) {
-  std::map<std::string, int64_t> out;
-  for (const ir::Node& n : g.inputs())
-    for (size_t i = 0; n.types[0].shape.has_rank() && i < n.types[0].shape.rank(); ++i) {
-      std::vector<std::string> names;
-      n.types[0].shape[i].symbols(names);
-      for (const std::string& s : names) {
-        const auto it = given.find(s);
-        out.emplace(s, it != given.end() ? it->second : i == 0 ? kOpenBatch : length);
-      }
-    }
-  return out;
-}
-
-Expected<ir::Graph> with_sizes(const ir::Graph& g, const std::map<std::string, int64_t>& sizes) {
-  if (sizes.empty()) return g;
-  std::vector<Type> types;
-  for (const ir::Node& n : g.inputs()) {
-    Type t = n.types[0];
-    std::vector<Dim> dims;
-    for (size_t i = 0; t.shape.has_rank() && i < t.shape.rank(); ++i)
-      dims.push_back(t.shape[i].substitute([&](const std::string& s) -> std::optional<Dim> {
-        const auto it = sizes.find(s);
-        return it == sizes.end() ? std::nullopt : std::optional(Dim(it->second));
-      }));
-    if (t.shape.has_rank()) t.shape = Shape(std::move(dims));
-    types.push_back(std::move(t));
-  }
-  return specialise(g, types, {});
-}
 
 class Optimization {
  public:
@@ -80,12 +44,7 @@ class Optimization {
   Expected<Optimized> run() {
     ISOMER_CHECK_OK(prepare());
     begin_ = Clock::now();
-    // The first length that the model takes: windows may be larger than the shortest.
-    for (const int64_t length : kOpenLengths) {
-      out_.assumed = open_sizes(original_, options_.assumed, length);
-      const auto sized = with_sizes(original_, out_.assumed);
-      if (out_.assumed.empty() || (sized.ok() && passes::run_pipeline(*sized, ops::table(), "inference").ok())) break;
-    }
+    ISOMER_TRY(out_.assumed, open_sizes(original_, options_.assumed, options_.inputs));
     ISOMER_TRY(out_.start, passes::run_pipeline(original_, ops::table(), "inference"));
     ISOMER_TRY(const std::string question, search_question());
     if (!recall(question)) ISOMER_CHECK_OK(search());

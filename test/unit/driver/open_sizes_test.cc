@@ -1,0 +1,60 @@
+// Sizes that a model with open ones is priced and checked at.
+#include "driver/open_sizes.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/table.h"
+
+namespace isomer::driver {
+namespace {
+
+using ir::GraphBuilder;
+using ir::Value;
+
+Type f32(std::vector<Dim> dims) { return {DType::F32, Shape(std::move(dims)), nullptr}; }
+
+// A convolution with a window of this extent, of a captured value.
+ir::GraphRef window(int64_t extent) {
+  GraphBuilder b(ops::table(), "window");
+  const Value x = *b.input("x", f32({Dim(1), Dim(1), Dim::symbol("length")}));
+  b.output("y", *b.add1("conv", {x, b.constant(Tensor(DType::F32, {1, 1, extent}))}));
+  return std::make_shared<const ir::Graph>(*std::move(b).finish());
+}
+
+TEST(OpenSizes, AreTakenFromARunWhereBranchesTakeSomeLengthsOnly) {
+  GraphBuilder b(ops::table(), "branches");
+  const Value flag = *b.input("flag", {DType::Bool, Shape::of({}), nullptr});
+  const Value x = *b.input("x", f32({Dim::symbol("batch"), Dim(1), Dim::symbol("n")}));
+  b.output("y",
+           (*b.add("if", {flag, x},
+                   {{"captures", int64_t{1}}, {"then_branch", window(200)}, {"else_branch", window(130)}}, {}, 1))[0]);
+  const ir::Graph g = *std::move(b).finish();
+  const auto sizes = open_sizes(g, {}, {});
+  ASSERT_TRUE(sizes.ok()) << sizes.error().to_string();
+  EXPECT_EQ(*sizes, (Sizes{{"batch", 1}, {"n", 256}}));
+  EXPECT_EQ(*open_sizes(g, {{"n", 300}}, {}), (Sizes{{"batch", 1}, {"n", 300}}));
+}
+
+TEST(OpenSizes, OfOneInputMayBeLongAlone) {
+  GraphBuilder b(ops::table(), "state");
+  const Value x = *b.input("x", f32({Dim::symbol("batch"), Dim(1), Dim::symbol("n")}));
+  const Value state = *b.input("state", f32({Dim(2), Dim::symbol("m"), Dim(8)}));
+  b.output("y", *b.add1("conv", {x, b.constant(Tensor(DType::F32, {1, 1, 100}))}));
+  b.output("z", *b.add1("concat", {state, b.constant(Tensor(DType::F32, {1, 1, 8}))}, {{"axis", int64_t{0}}}));
+  const auto sizes = open_sizes(*std::move(b).finish(), {}, {});
+  ASSERT_TRUE(sizes.ok()) << sizes.error().to_string();
+  EXPECT_EQ(*sizes, (Sizes{{"batch", 1}, {"m", 1}, {"n", 128}}));
+}
+
+TEST(OpenSizes, ThatNothingFitsAreToldWithTheFirstReason) {
+  GraphBuilder b(ops::table(), "large");
+  const Value x = *b.input("x", f32({Dim(1), Dim(1), Dim::symbol("n"), Dim::symbol("m")}));
+  b.output("y", *b.add1("conv", {x, b.constant(Tensor(DType::F32, {1, 1, 1, 40000}))}));
+  const auto sizes = open_sizes(*std::move(b).finish(), {}, {});
+  ASSERT_FALSE(sizes.ok());
+  EXPECT_NE(sizes.error().message.find("extent 64"), std::string::npos) << sizes.error().to_string();
+  EXPECT_NE(sizes.error().to_string().find("--dim"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace isomer::driver
