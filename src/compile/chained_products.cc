@@ -142,8 +142,9 @@ std::optional<std::vector<Kernel>> chained_by(const loop::IntrinsicPtr& tile, co
   const Expr task = Joined::task();
   const Expr row = te::floor_div(task, Expr(blocks)) * Expr(a.rows) + te::floor_mod(task, Expr(blocks)) * Expr(block);
   Joined joined(a.batch * blocks, {row, block, a.columns});
-  joined.keep_inside(scene.stage(first.stages.back()).value, DType::F32);
-  joined.keep_inside(second.contraction->a->tensor, DType::F32);
+  // A product's epilogue may end in bytes (quantised attention).
+  for (const int value : {scene.stage(first.stages.back()).value, second.contraction->a->tensor})
+    joined.keep_inside(value, scene.value(value).dtype);
   if (!joined.add(out.back()) || !joined.add(*between) || !joined.add(last.back())) return std::nullopt;
   out.pop_back();
   out.insert(out.end(), last.begin(), last.end() - 1);

@@ -30,6 +30,20 @@ Expected<void> Importer::define(const std::string& name, ir::Value value, Scope&
   return {};
 }
 
+namespace {
+
+// Both are one element, in a different number of dimensions.
+bool one_element_each(const Type& a, const Type& b) {
+  const auto one = [](const Shape& s) {
+    return s.is_static() && std::ranges::all_of(s.dims(), [](const Dim& d) { return d == Dim(1); });
+  };
+  return a.dtype == b.dtype && a.shape.rank() != b.shape.rank() && one(a.shape) && one(b.shape);
+}
+
+bool contradict(const Shape& a, const Shape& b) { return a.has_rank() && b.has_rank() && a.rank() != b.rank(); }
+
+}  // namespace
+
 // The type a file declares for a value may narrow what the operators give, and must not contradict it; but exporters that
 // are told which dimensions are dynamic write wrong shapes there, so a shape is then dropped, with a warning.
 Expected<void> Importer::check_declared(std::string_view name, ir::Value value, const Scope& scope) {
@@ -40,11 +54,22 @@ Expected<void> Importer::check_declared(std::string_view name, ir::Value value, 
   const Type& own = scope.builder.type(value);
   if (own.dtype == DType::Opaque && (type.dtype == DType::Opaque || !own.foreign)) return {};
   auto declared = scope.builder.declare_type(value, type);
+  if (!declared.ok() && scope.body && one_element_each(type, own)) return {};
   const bool dynamic = type.dtype == own.dtype && type.shape.has_rank() && own.shape.has_rank() &&
                        !(type.shape.is_static() && own.shape.is_static());
   if (declared.ok() || !dynamic || declared.error().code != "E-type-mismatch") return declared;
   warn(declared.error().message + "; the declared shape is ignored");
   return {};
+}
+
+// Exporters write conditions of one element now as a scalar and now as a vector, also in the two branches of one `If`: what a
+// body gives has the shape that it declares.
+Expected<ir::Value> Importer::as_declared(std::string_view name, ir::Value value, Scope& scope) {
+  const auto it = scope.declared.find(name);
+  if (!scope.body || it == scope.declared.end()) return value;
+  ISOMER_TRY(const Type type, read_type(*it->second, ""));
+  if (says_nothing(type) || !one_element_each(type, scope.builder.type(value))) return value;
+  return scope.builder.add1("reshape", {value, scope.builder.constant(Tensor::ints(type.shape.values()))});
 }
 
 // `passed`: the types of the values a body's inputs get, where that is known. An input that declares no type takes the
@@ -62,6 +87,9 @@ Expected<void> Importer::import_inputs(const GraphProto& graph, Scope& scope, st
       type = passed[static_cast<size_t>(i)];
       type.shape = Shape::unknown();
     }
+    // Some exporters start a state with a placeholder of another shape, which the first round replaces.
+    if (static_cast<size_t>(i) < passed.size() && contradict(passed[static_cast<size_t>(i)].shape, type.shape))
+      type.shape = Shape::unknown();
     ISOMER_TRY(const ir::Value v, scope.builder.input(input.name(), std::move(type)));
     ISOMER_CHECK_OK(define(input.name(), v, scope));
   }
@@ -104,7 +132,8 @@ Expected<void> Importer::import_rest(const GraphProto& graph, Scope& scope) {
     if (!value.ok() || value->is_none())
       return Diagnostic("E-no-output", fmt::format("graph output {} is made by no node", quoted(output.name())));
     ISOMER_CHECK_OK(check_declared(output.name(), *value, scope));
-    scope.builder.output(output.name(), *value);
+    ISOMER_TRY(const ir::Value given, as_declared(output.name(), *value, scope));
+    scope.builder.output(output.name(), given);
   }
   return {};
 }
@@ -198,7 +227,8 @@ Expected<ir::Graph> Importer::import_body(const GraphProto& graph,
                                           const std::vector<ir::Value>& captures, std::span<const Type> passed,
                                           const Scope& outer) {
   ir::GraphBuilder builder(table_, graph.name());
-  Scope scope{.builder = builder, .opsets = outer.opsets, .arguments = outer.arguments, .prefix = outer.prefix};
+  Scope scope{
+      .builder = builder, .opsets = outer.opsets, .arguments = outer.arguments, .prefix = outer.prefix, .body = true};
   ISOMER_CHECK_OK(import_inputs(graph, scope, passed));
   std::map<ir::Value, ir::Value> inner;
   for (const ir::Value& v : captures) {

@@ -51,6 +51,7 @@ class Importer {
     // In a function: what its caller gave for its attributes.
     const std::unordered_map<std::string_view, const ::onnx::AttributeProto*>* arguments = nullptr;
     std::string prefix = {};
+    bool body = false;  // of a node, not the model's own graph
   };
   // A node while it is read: its attributes with references resolved.
   struct Call {
@@ -85,6 +86,7 @@ class Importer {
   Expected<ir::Value> look_up(std::string_view name, const Scope& scope) const;
   Expected<void> define(const std::string& name, ir::Value value, Scope& scope) const;
   Expected<void> check_declared(std::string_view name, ir::Value value, const Scope& scope);
+  Expected<ir::Value> as_declared(std::string_view name, ir::Value value, Scope& scope);
   const std::vector<std::string_view>& free_names(const ::onnx::GraphProto& graph);
 
   // Nodes.

@@ -48,6 +48,18 @@ TEST(ChainedProducts, OtherRows) {
   expect_in_all_ways(attention(s, "  %p = softmax(add(%s, %m)){axis=2}"));  // along the other axis: columns are no rows
 }
 
+// Scores are whole numbers and no multiple of 0.7 lies half way between two: every rounding falls one way.
+TEST(ChainedProducts, ScoresInBytes) {
+  std::string text = attention({1, 2, 48, 80, 32, 32},
+                               "  %b = quantize_linear(%s, const f32[] [0.7], const u8[] [128])\n"
+                               "  %p = softmax(dequantize_linear(%b, const f32[] [0.7], const u8[] [128])){axis=-1}");
+  for (const std::string name : {"%q", "%k"}) {
+    const std::string use = "transpose(" + name + ")";
+    text.replace(text.find(use), use.size(), "transpose(round(mul(" + name + ", const f32[] [3])))");
+  }
+  expect_in_all_ways(text);
+}
+
 TEST(ChainedProducts, WhatOthersReadIsStored) {
   const std::string text = attention({1, 2, 40, 64, 32, 32}, kSoftmax);
   std::string both = text;

@@ -224,6 +224,37 @@ TEST(OnnxBody, AnInputWithoutATypeTakesThatOfItsValue) {
   EXPECT_EQ(run(*m, {1, 2}), (std::vector<double>{8, 16}));
 }
 
+// As PaddlePaddle's exporter writes them: a condition of one element is a scalar in one branch, a vector in the other.
+TEST(OnnxBody, OneElementHasTheShapeThatABodyDeclares) {
+  const Msg yes =
+      graph({{node("ReduceMax", {"x"}, {"t"}, {int_attr("keepdims", 1)})}, {}, {}, {value("t", kFloat, {})}});
+  const Msg no =
+      graph({{node("ReduceMax", {"x"}, {"e"}, {int_attr("keepdims", 0)})}, {}, {}, {value("e", kFloat, {})}});
+  const Msg choice = node("If", {"c"}, {"y"}, {graph_attr("then_branch", yes), graph_attr("else_branch", no)});
+  for (const char c : {'\0', '\1'}) {
+    const Msg cond = tensor("c", 9, {}, std::string(1, c));
+    const auto m = load(model(graph({{choice}, {cond}, {x}, {value("y", kFloat, {})}})));
+    ASSERT_TRUE(m.ok()) << m.error().to_string();
+    EXPECT_EQ(run(*m, {1, 2}), (std::vector<double>{2}));
+  }
+  const Msg two = graph({{node("Relu", {"x"}, {"t"})}, {}, {}, {value("t", kFloat, {})}});
+  const Msg wrong = node("If", {"c"}, {"y"}, {graph_attr("then_branch", two), graph_attr("else_branch", no)});
+  EXPECT_SAYS(error_of(model(graph({{wrong}, {tensor("c", 9, {}, "\1")}, {x}, {value("y", kFloat, {})}}))), "declared");
+}
+
+TEST(OnnxBody, AStateMayStartAsAPlaceholderOfAnotherRank) {
+  const std::string two("\2\0\0\0\0\0\0\0", 8);
+  const Msg body = graph({{node("Identity", {"c"}, {"c_out"}), node("Add", {"x", "x"}, {"v_out"})},
+                          {},
+                          {value("i", kInt64, {}), value("c", 9, {}), value("v", kFloat, {2})},
+                          {value("c_out", 9, {}), value("v_out", kFloat, {2})}});
+  const Msg loop = node("Loop", {"m", "", "start"}, {"y"}, {graph_attr("body", body)});
+  const auto m = load(model(graph(
+      {{loop}, {tensor("m", kInt64, {}, two), tensor("start", kFloat, {}, floats({0}))}, {x}, {Msg().str(1, "y")}})));
+  ASSERT_TRUE(m.ok()) << m.error().to_string();
+  EXPECT_EQ(run(*m, {1, 2}), (std::vector<double>{2, 4}));
+}
+
 TEST(OnnxNode, TypeZeroMeansThatNoneIsGiven) {
   const Msg eye = node("EyeLike", {"x"}, {"y"}, {int_attr("dtype", 0)});
   const auto m = load(model(graph({{eye}, {}, {value("x", kFloat, {1, 2})}, {value("y", kFloat, {1, 2})}})));
