@@ -14,9 +14,10 @@ namespace isomer::driver {
 namespace {
 
 constexpr int64_t kBatch = 1;
-constexpr int64_t kLengths[] = {64, 128, 256, 512, 1024, 4096, 32768};
+// Heights of lines of text are 32 or 48 in most models that read them.
+constexpr int64_t kLengths[] = {64, 32, 48, 128, 224, 256, 512, 1024, 4096, 32768};
 constexpr size_t kMostInputs = 4;                    // whose lengths are tried alone
-constexpr int64_t kMostElements = int64_t{1} << 26;  // of an input that is made for a try
+constexpr int64_t kMostElements = int64_t{1} << 20;  // of an input that is made for a try
 
 struct OpenSize {
   std::string name;
@@ -73,7 +74,7 @@ bool small(const ir::Graph& g) {
 
 Expected<void> attempt(const ir::Graph& graph, const Sizes& sizes, const InputOptions& inputs) {
   ISOMER_TRY(const ir::Graph sized, with_sizes(graph, sizes));
-  if (!small(sized)) return Diagnostic("E-dim-name", "inputs of these sizes are too large to be tried");
+  if (!small(sized)) return Diagnostic("E-shape-option", "inputs of these sizes are too large to be tried");
   ISOMER_TRY(const ir::Graph ready, passes::run_pipeline(sized, ops::table(), "inference"));
   InputOptions random = inputs;
   random.files.clear();

@@ -134,6 +134,7 @@ class Optimization {
                     out_.why_not,
                     out_.input_sets,
                     out_.errors,
+                    out_.own_errors,
                     out_.before,
                     out_.after};
     pricer_->set_answer(verdict_question(question, sets), print(v));
@@ -162,6 +163,7 @@ class Optimization {
     out_.why_not = v->why_not;
     out_.input_sets = v->input_sets;
     out_.errors = v->errors;
+    out_.own_errors = v->own_errors;
     out_.before = v->before;
     out_.after = v->after;
     take(std::move(again));
@@ -425,6 +427,7 @@ class Optimization {
 
   Expected<void> check(Candidate& result, const ir::Graph& sized, const InputSets& sets) {
     out_.errors.clear();
+    out_.own_errors.clear();
     out_.input_sets = sets.size();
     for (const std::vector<Tensor>& inputs : sets) {
       ISOMER_TRY(const std::vector<Tensor> expected, reference_outputs(sized, inputs, options_.threads));
@@ -432,8 +435,11 @@ class Optimization {
       const std::vector<OutputError> errors = output_errors(sized, outputs, expected);
       if (worst(errors) > worst(out_.errors) || out_.errors.empty()) out_.errors = errors;
       if (!(worst(errors) > options_.tolerance)) continue;
+      ISOMER_TRY(const std::vector<OutputError> own, own_errors(sized, inputs, expected, options_.threads));
+      if (worst(own) > worst(out_.own_errors)) out_.own_errors = own;
+      if (!(worst(beyond(errors, own)) > options_.tolerance)) continue;
       ISOMER_TRY(const ir::Graph start, with_sizes(out_.start, out_.assumed));
-      ISOMER_TRY(out_.culprit, find_culprit(start, rules_, applications(out_.steps), inputs, expected,
+      ISOMER_TRY(out_.culprit, find_culprit(start, rules_, applications(out_.steps), inputs, expected, own,
                                             options_.tolerance, options_.threads));
       if (!out_.culprit) out_.culprit = Culprit{0, "", {}, worst(errors), false};
       return {};

@@ -70,7 +70,8 @@ struct Optimized {
   size_t tested = 0, untested = 0;         // applications over the field
   size_t input_sets = 0;                   // on which the result was run
   std::vector<OutputError> errors;
-  std::optional<Culprit> culprit;  // the result is wrong and must not be used
+  std::vector<OutputError> own_errors;  // of the original in floats, where the result's are above the tolerance
+  std::optional<Culprit> culprit;       // the result is wrong and must not be used
   std::vector<std::string> warnings;
 };
 

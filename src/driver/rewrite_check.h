@@ -36,10 +36,18 @@ std::vector<OutputError> output_errors(const ir::Graph& graph, const std::vector
                                        const std::vector<Tensor>& expected);
 double worst(const std::vector<OutputError>& errors);
 
-// The first application after which the outputs are off by more than the tolerance; nothing when none is.
+// What rounding alone does to the model on these inputs: the original in floats, without passes and without algorithms that
+// round more, against the reference. Where values cancel (a variance as a difference of squares, a rounding to bytes)
+// that is far above any tolerance, whoever runs the model.
+Expected<std::vector<OutputError>> own_errors(const ir::Graph& graph, const std::vector<Tensor>& inputs,
+                                              const std::vector<Tensor>& expected, int threads);
+// The errors without those of outputs that stay within a small multiple of what rounding does to them.
+std::vector<OutputError> beyond(std::vector<OutputError> errors, const std::vector<OutputError>& own);
+
+// The first application after which the outputs are off by more than the tolerance, beyond their own errors; nothing when none is.
 Expected<std::optional<Culprit>> find_culprit(const ir::Graph& start, const std::vector<const rewrite::Rule*>& rules,
                                               const std::vector<search::Application>& applications,
                                               const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected,
-                                              double tolerance, int threads);
+                                              const std::vector<OutputError>& own, double tolerance, int threads);
 
 }  // namespace isomer::driver

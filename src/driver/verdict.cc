@@ -7,10 +7,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr const char* kFormat = "isomer verdict";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 Json written(const Figures& f) {
   return {f.operators, f.parameters, f.kernels, f.estimated, f.priced, f.measured, f.weight_bytes, f.arena_bytes};
+}
+
+Json written(const std::vector<OutputError>& errors) {
+  Json out = Json::array();
+  for (const OutputError& e : errors) out.push_back({e.name, e.of_largest, e.exact});
+  return out;
+}
+
+std::vector<OutputError> read_errors(const Json& j) {
+  std::vector<OutputError> out;
+  for (const Json& e : j) out.push_back({e.at(0).get<std::string>(), e.at(1).get<double>(), e.at(2).get<bool>()});
+  return out;
 }
 
 Figures read_figures(const Json& j) {
@@ -29,11 +41,17 @@ Figures read_figures(const Json& j) {
 }  // namespace
 
 std::string print(const Verdict& v) {
-  Json errors = Json::array();
-  for (const OutputError& e : v.errors) errors.push_back({e.name, e.of_largest, e.exact});
-  return Json{{"format", kFormat},           {"version", kVersion},      {"result", v.result},   {"when", v.when},
-              {"changed", v.changed},        {"why_not", v.why_not},     {"sets", v.input_sets}, {"errors", errors},
-              {"before", written(v.before)}, {"after", written(v.after)}}
+  return Json{{"format", kFormat},
+              {"version", kVersion},
+              {"result", v.result},
+              {"when", v.when},
+              {"changed", v.changed},
+              {"why_not", v.why_not},
+              {"sets", v.input_sets},
+              {"errors", written(v.errors)},
+              {"own_errors", written(v.own_errors)},
+              {"before", written(v.before)},
+              {"after", written(v.after)}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -50,8 +68,8 @@ std::optional<Verdict> parse_verdict(const std::string& text) {
     v.changed = j.at("changed").get<bool>();
     v.why_not = j.at("why_not").get<std::string>();
     v.input_sets = j.at("sets").get<size_t>();
-    for (const Json& e : j.at("errors"))
-      v.errors.push_back({e.at(0).get<std::string>(), e.at(1).get<double>(), e.at(2).get<bool>()});
+    v.errors = read_errors(j.at("errors"));
+    v.own_errors = read_errors(j.at("own_errors"));
     v.before = read_figures(j.at("before"));
     v.after = read_figures(j.at("after"));
   } catch (const nlohmann::json::exception&) {

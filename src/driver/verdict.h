@@ -15,7 +15,7 @@ struct Verdict {
   bool changed = false;
   std::string why_not;
   size_t input_sets = 0;
-  std::vector<OutputError> errors;
+  std::vector<OutputError> errors, own_errors;
   Figures before, after;
 };
 

@@ -125,6 +125,8 @@ nlohmann::ordered_json data(const driver::Optimized& r, const std::string& sourc
   j["accuracy"] = nlohmann::json::array();
   for (const driver::OutputError& e : r.errors)
     j["accuracy"].push_back({{"output", e.name}, {"exact", e.exact}, {"error_of_largest", e.of_largest}});
+  for (const driver::OutputError& e : r.own_errors)
+    j["accuracy_of_floats"].push_back({{"output", e.name}, {"exact", e.exact}, {"error_of_largest", e.of_largest}});
   j["rewrites"] = nlohmann::json::array();
   for (const search::Step& step : r.steps) {
     nlohmann::ordered_json applied = nlohmann::json::array();
@@ -166,6 +168,11 @@ std::string text(const driver::Optimized& r, const std::string& source) {
       "accuracy     largest error {:.2g} of the largest magnitude, against the original in double, on {} set{} of "
       "inputs\n",
       driver::worst(r.errors), r.input_sets, r.input_sets == 1 ? "" : "s");
+  if (!r.own_errors.empty())
+    out += fmt::format(
+        "rounding     the original in floats has an error of {:.2g} there itself, so that more than the tolerance was "
+        "allowed\n",
+        driver::worst(r.own_errors));
   return out;
 }
 

@@ -31,7 +31,7 @@ TEST(OpenSizes, AreTakenFromARunWhereBranchesTakeSomeLengthsOnly) {
   const ir::Graph g = *std::move(b).finish();
   const auto sizes = open_sizes(g, {}, {});
   ASSERT_TRUE(sizes.ok()) << sizes.error().to_string();
-  EXPECT_EQ(*sizes, (Sizes{{"batch", 1}, {"n", 256}}));
+  EXPECT_EQ(*sizes, (Sizes{{"batch", 1}, {"n", 224}}));
   EXPECT_EQ(*open_sizes(g, {{"n", 300}}, {}), (Sizes{{"batch", 1}, {"n", 300}}));
 }
 
@@ -44,6 +44,17 @@ TEST(OpenSizes, OfOneInputMayBeLongAlone) {
   const auto sizes = open_sizes(*std::move(b).finish(), {}, {});
   ASSERT_TRUE(sizes.ok()) << sizes.error().to_string();
   EXPECT_EQ(*sizes, (Sizes{{"batch", 1}, {"m", 1}, {"n", 128}}));
+}
+
+// Lines of text of one height.
+TEST(OpenSizes, MayBeSmall) {
+  GraphBuilder b(ops::table(), "line");
+  const Value x = *b.input("x", f32({Dim::symbol("batch"), Dim(1), Dim::symbol("height"), Dim::symbol("width")}));
+  const Value y = *b.add1("conv", {x, b.constant(Tensor(DType::F32, {1, 1, 32, 3}))});
+  b.output("y", *b.add1("squeeze", {y, b.constant(Tensor::ints({2}))}));
+  const auto sizes = open_sizes(*std::move(b).finish(), {}, {});
+  ASSERT_TRUE(sizes.ok()) << sizes.error().to_string();
+  EXPECT_EQ(*sizes, (Sizes{{"batch", 1}, {"height", 32}, {"width", 32}}));
 }
 
 TEST(OpenSizes, ThatNothingFitsAreToldWithTheFirstReason) {
