@@ -6,6 +6,7 @@
 #include <map>
 
 #include "compile/assembly.h"
+#include "compile/open_composites.h"
 #include "compile/procedures.h"
 #include "compile/stages.h"
 #include "compile/step_loops.h"
@@ -161,7 +162,9 @@ Diagnostic cannot_compile(const ir::Node& n, std::string_view why) {
                                         n.names.empty() || n.names[0].empty() ? n.label : n.names[0], n.op->name, why)};
 }
 
-Expected<Lowered> Composer::graph(const ir::Graph& g) const {
+Expected<Lowered> Composer::graph(const ir::Graph& whole) const {
+  ISOMER_TRY(const std::optional<ir::Graph> opened, open_composites(whole, table));
+  const ir::Graph& g = opened ? *opened : whole;
   if (wants_pieces(g, options.whole)) return Composition(*this, g).run();
   if (lowers) return lower_expressions(g, table, options);
   ISOMER_TRY(const StageGraph stages, stages_of(g, table));

@@ -25,6 +25,10 @@ class FunctionWriter {
   }
   // One number.
   int local(DType type) { return buffer(type, {1}, loop::Scope::Local, true); }
+  // Small, and indexed by numbers once loops are unrolled.
+  int buffer_in_registers(DType type, std::vector<int64_t> dims) {
+    return buffer(type, std::move(dims), loop::Scope::Local, true);
+  }
 
   te::Axis axis(int64_t extent) {
     const int id = next_++;

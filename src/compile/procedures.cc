@@ -42,10 +42,18 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"max_unpool", max_unpool},     {"random_normal", drawn},
-    {"random_normal_like", drawn},  {"random_uniform", drawn},
-    {"random_uniform_like", drawn}, {"scatter_elements", scatter_elements},
-    {"scatter_nd", scatter_nd},     {"top_k", top_k},
+    {"det", determinants},
+    {"max_unpool", max_unpool},
+    {"ml_couple", coupled},
+    {"ml_forest_votes", forest_votes},
+    {"random_normal", drawn},
+    {"random_normal_like", drawn},
+    {"random_uniform", drawn},
+    {"random_uniform_like", drawn},
+    {"scatter_elements", scatter_elements},
+    {"scatter_nd", scatter_nd},
+    {"tf_idf_vectorizer", counted_grams},
+    {"top_k", top_k},
 };
 
 const Row* row_of(const ir::Node& n) {

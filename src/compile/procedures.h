@@ -19,6 +19,10 @@ bool is_procedure(const ir::Node& node);
 Expected<Lowered> scatter_elements(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
 Expected<Lowered> scatter_nd(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
 Expected<Lowered> max_unpool(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
+Expected<Lowered> forest_votes(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
+Expected<Lowered> determinants(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
+Expected<Lowered> counted_grams(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
+Expected<Lowered> coupled(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
 Expected<Lowered> top_k(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace isomer::compile

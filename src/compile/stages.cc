@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/context.h"
+#include "passes/manager.h"
 #include "te/simplify.h"
 #include "te/substitute.h"
 
@@ -281,6 +282,14 @@ Expected<std::vector<int>> Stager::compute(const ir::Node& n, const te::Program&
   return results;
 }
 
+std::optional<ir::Graph> folded_constants(const ir::Graph& body, const ir::OpTable& table) {
+  const auto steps = passes::parse_passes("fold_constants");
+  if (!steps.ok()) return std::nullopt;
+  auto result = passes::run(body, table, *steps);
+  if (!result.ok() || ir::equal(result->graph, body)) return std::nullopt;
+  return std::move(result->graph);
+}
+
 Diagnostic at_node(const ir::Node& n, std::string_view why) {
   return {"E-compile-node",
           fmt::format("node {} ({}) cannot be compiled: {}", n.names.empty() ? n.label : n.names[0], n.op->name, why)};
@@ -306,6 +315,9 @@ Expected<std::vector<int>> Stager::node(const ir::Graph& g, const ir::Node& n, c
     if (v >= 0) present.push_back(v);
   if (present.size() < body->input_count()) return at_node(n, "its expansion has more inputs than the node");
   auto results = walk(*body, present, depth + 1);
+  // Sizes that an expansion computes from shapes are constants only when they have been computed.
+  if (!results)
+    if (auto folded = folded_constants(*body, *table_)) results = walk(*folded, present, depth + 1);
   if (!results) return at_node(n, results.error().message);
   return results;
 }

@@ -268,6 +268,9 @@ Range Ranges::range(const Expr& e) const {
       if (e->binary == BinaryOp::Min) return {std::min(a.low, b.low), std::min(a.high, b.high)};
       return {std::max(a.low, b.low), std::max(a.high, b.high)};
     }
+    case BinaryOp::And:
+      if (by->kind != Kind::Int || by->integer < 0) return kAnything;
+      return {0, by->integer};
     case BinaryOp::FloorDiv: {
       if (by->kind != Kind::Int || by->integer <= 0) return kAnything;
       const Range a = range(e->args[0]);

@@ -1,9 +1,9 @@
 // Encodings of categories: ai.onnx.ml's LabelEncoder and OneHotEncoder, over numbers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
 
 #include "ir/graph.h"
 #include "ir/op.h"
@@ -11,6 +11,8 @@
 
 namespace isomer::ops {
 namespace {
+
+using Results = Expected<std::vector<ir::Value>>;
 
 constexpr DTypeSet kCategories = kFeatures | DType::I16;
 
@@ -51,53 +53,95 @@ Expected<Mapping> mapping_of(const ir::OpContext& c) {
   return m;
 }
 
-// A number as a key that is equal for equal numbers, NaN included.
-int64_t key_of(const Tensor& t, int64_t i) {
-  if (!is_float(t.dtype())) return t.integer(i);
-  const double v = t.real(i);
-  if (std::isnan(v)) return INT64_MIN;
-  return std::bit_cast<int64_t>(v == 0 ? 0.0 : v);
+// Keys in order, each with the place that it first stands at; as many as a power of two, the last one repeated.
+struct Sorted {
+  Tensor keys;
+  std::vector<int64_t> places;
+  int64_t nan = -1;  // the place of the first NaN
+};
+
+Sorted sorted(const Tensor& keys) {
+  std::vector<int64_t> order;
+  Sorted s;
+  const bool real = is_float(keys.dtype());
+  for (int64_t i = 0; i < keys.size(); ++i) {
+    if (!real || !std::isnan(keys.real(i)))
+      order.push_back(i);
+    else if (s.nan < 0)
+      s.nan = i;
+  }
+  const auto less = [&](int64_t a, int64_t b) {
+    return real ? keys.real(a) < keys.real(b) : keys.integer(a) < keys.integer(b);
+  };
+  std::stable_sort(order.begin(), order.end(), less);
+  for (const int64_t i : order)
+    if (s.places.empty() || less(s.places.back(), i)) s.places.push_back(i);
+  if (s.places.empty()) return s;
+  while (!std::has_single_bit(s.places.size())) s.places.push_back(s.places.back());
+  s.keys = Tensor(keys.dtype(), {static_cast<int64_t>(s.places.size())});
+  for (size_t k = 0; k < s.places.size(); ++k) {
+    if (real)
+      s.keys.set_real(static_cast<int64_t>(k), keys.real(s.places[k]));
+    else
+      s.keys.set_integer(static_cast<int64_t>(k), keys.integer(s.places[k]));
+  }
+  return s;
 }
 
-Expected<std::vector<Tensor>> encode(const ir::OpContext& c) {
-  ISOMER_TRY(const Mapping m, mapping_of(c));
-  std::map<int64_t, int64_t> place;
-  for (int64_t i = 0; i < m.keys.size(); ++i) place.emplace(key_of(m.keys, i), i);
-  const Tensor& x = *c.value(0);
-  Tensor y(m.values.dtype(), x.dims());
-  for (int64_t i = 0; i < x.size(); ++i) {
-    const auto it = place.find(key_of(x, i));
-    const Tensor& from = it == place.end() ? m.otherwise : m.values;
-    const int64_t at = it == place.end() ? 0 : it->second;
-    if (is_float(y.dtype()))
-      y.set_real(i, from.real(at));
-    else
-      y.set_integer(i, from.integer(at));
+// The place of each element among the keys (NaN is a key like others), or their number where it is none of them: by halving.
+ir::Value place_among(Compose& g, ir::Value x, const Tensor& keys) {
+  const auto number = [&](int64_t v) { return g.constant(Tensor::int_scalar(DType::I64, v)); };
+  const Sorted s = sorted(keys);
+  ir::Value place = number(keys.size());
+  if (!s.places.empty()) {
+    const ir::Value table = g.constant(s.keys);
+    ir::Value at = number(0);
+    for (auto step = static_cast<int64_t>(s.places.size() / 2); step > 0; step /= 2) {
+      const ir::Value further = g.add(at, number(step));
+      at = g.where(g("less_or_equal", {g("gather", {table, further}), x}), further, at);
+    }
+    place = g.where(g("equal", {g("gather", {table, at}), x}), g("gather", {g.ints(s.places), at}), place);
   }
-  return std::vector<Tensor>{y};
+  if (s.nan >= 0) place = g.where(g("is_nan", {x}), number(s.nan), place);
+  return g.type(place).shape == g.type(x).shape ? place : g("expand", {place, g("shape", {x})});
+}
+
+// Keys are compared in the wider of two types: those of the input and of the keys.
+DType compared_as(DType a, DType b) { return is_float(a) ? DType::F64 : a == b ? a : DType::I64; }
+
+Results encode(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  ISOMER_TRY(const Mapping m, mapping_of(c));
+  Compose g(b);
+  const DType type = compared_as(c.dtype(0), m.keys.dtype());
+  const int64_t count = m.keys.size();
+  Tensor keys(type, {count}), values(m.values.dtype(), {count + 1});
+  for (int64_t i = 0; i <= count; ++i) {
+    if (i < count && is_float(type)) keys.set_real(i, m.keys.real(i));
+    if (i < count && !is_float(type)) keys.set_integer(i, m.keys.integer(i));
+    const Tensor& from = i < count ? m.values : m.otherwise;
+    const int64_t at = i < count ? i : 0;
+    if (is_float(values.dtype()))
+      values.set_real(i, from.real(at));
+    else
+      values.set_integer(i, from.integer(at));
+  }
+  return g.finish({g("gather", {g.constant(values), place_among(g, g.cast(in[0], type), keys)})});
 }
 
 Expected<std::vector<int64_t>> categories(const ir::OpContext& c) {
   return int_labels(c, "cats_int64s", "cats_strings");
 }
 
-Expected<std::vector<Tensor>> one_hot(const ir::OpContext& c) {
+// Without zeros a number that is no category is an index out of range.
+Results one_hot(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
   ISOMER_TRY(const std::vector<int64_t> cats, categories(c));
-  std::map<int64_t, int64_t> place;
-  for (size_t i = 0; i < cats.size(); ++i) place.emplace(cats[i], static_cast<int64_t>(i));
-  const Tensor& x = *c.value(0);
-  std::vector<int64_t> dims = x.dims();
-  dims.push_back(static_cast<int64_t>(cats.size()));
-  ISOMER_CHECK_OK(checked_elements(DType::F32, dims));
-  Tensor y(DType::F32, dims);
-  for (int64_t i = 0; i < x.size(); ++i) {
-    const auto it = place.find(x.integer(i));
-    if (it != place.end())
-      y.set_real(i * dims.back() + it->second, 1);
-    else if (!c.flag("zeros"))
-      return c.error(fmt::format("{} is none of the categories, and 'zeros' is 0", x.integer(i)));
-  }
-  return std::vector<Tensor>{y};
+  Compose g(b);
+  std::vector<int64_t> places;
+  for (size_t i = 0; i < cats.size(); ++i) places.push_back(static_cast<int64_t>(i));
+  const ir::Value all = g.ints(places);
+  ir::Value place = place_among(g, g.cast(in[0], DType::I64), Tensor::ints(cats));
+  if (!c.flag("zeros")) place = g("gather", {all, place});
+  return g.finish({g.cast(g("equal", {g.unsqueeze(place, {-1}), all}), DType::F32)});
 }
 
 }  // namespace
@@ -124,7 +168,7 @@ ir::OpDef op_ml_label_encoder() {
     ISOMER_TRY(const Mapping m, mapping_of(c));
     return std::vector<Type>{{m.values.dtype(), c.shape(0), nullptr}};
   };
-  op.kernel = encode;
+  op.expand = encode;
   op.samples = {"ml_label_encoder(i64[5] in 0..4){keys_int64s=[0,1,2], values_floats=[0.5,1.5,2.5]}",
                 "ml_label_encoder(i64[2,2] in 0..4){keys_int64s=[0,3], values_int64s=[7,8], default_int64=9}"};
   op.onnx = {{.type = "LabelEncoder",
@@ -154,7 +198,7 @@ ir::OpDef op_ml_one_hot_encoder() {
     dims.push_back(static_cast<int64_t>(cats.size()));
     return std::vector<Type>{c.out(0, Shape(dims))};
   };
-  op.kernel = one_hot;
+  op.expand = one_hot;
   op.samples = {"ml_one_hot_encoder(i64[2,3] in 0..5){cats_int64s=[1,3,4]}"};
   op.onnx = {{.type = "OneHotEncoder", .since = {1}, .domain = "ai.onnx.ml"}};
   return op;

@@ -4,25 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <optional>
 #include <set>
 
 namespace isomer::ops {
 namespace {
-
-bool goes_true(const Forest& f, const Forest::Node& n, double x) {
-  if (std::isnan(x)) return n.missing_is_true || n.split == Split::Neq;
-  switch (n.split) {
-    case Split::Leq: return x <= n.value;
-    case Split::Lt: return x < n.value;
-    case Split::Gte: return x >= n.value;
-    case Split::Gt: return x > n.value;
-    case Split::Eq: return x == n.value;
-    case Split::Neq: return x != n.value;
-    case Split::Member: return std::find(f.sets[n.set].begin(), f.sets[n.set].end(), x) != f.sets[n.set].end();
-  }
-  return false;
-}
 
 // Depth-first with colours, without recursion: chains may be as long as the file.
 bool has_cycle(const std::vector<Forest::Node>& nodes) {
@@ -72,31 +58,15 @@ Expected<void> Forest::check(const ir::OpContext& c) {
   return {};
 }
 
-const std::vector<Forest::Vote>& Forest::walk(int64_t at, const double* row) const {
-  while (at >= 0) {
-    const Node& n = nodes[static_cast<size_t>(at)];
-    at = goes_true(*this, n, row[n.feature]) ? n.if_true : n.if_false;
+bool Forest::votes_for_all() const {
+  // One tree that votes for a target whatever leaf is reached is enough. Leaves of one tree are not told apart here, so all
+  // trees have to.
+  for (const auto& leaf : leaves) {
+    std::set<int64_t> targets_of;
+    for (const Vote& v : leaf) targets_of.insert(v.target);
+    if (static_cast<int64_t>(targets_of.size()) < targets) return false;
   }
-  return leaves[static_cast<size_t>(~at)];
-}
-
-std::vector<double> Forest::scores(const double* row, Aggregate how, std::vector<bool>& voted) const {
-  std::vector<double> out(static_cast<size_t>(targets), 0);
-  voted.assign(out.size(), false);
-  for (int64_t root : roots)
-    for (const Vote& v : walk(root, row)) {
-      const auto t = static_cast<size_t>(v.target);
-      if (how == Aggregate::Min && voted[t])
-        out[t] = std::min(out[t], v.weight);
-      else if (how == Aggregate::Max && voted[t])
-        out[t] = std::max(out[t], v.weight);
-      else
-        out[t] += v.weight;
-      voted[t] = true;
-    }
-  if (how == Aggregate::Average && !roots.empty())
-    for (double& s : out) s /= static_cast<double>(roots.size());
-  return out;
+  return !roots.empty() && !leaves.empty();
 }
 
 std::vector<ir::AttrDef> forest_attrs(const std::string& prefix) {
@@ -120,6 +90,27 @@ std::vector<ir::AttrDef> forest_attrs(const std::string& prefix) {
 namespace {
 
 using Key = std::pair<int64_t, int64_t>;  // tree, node
+
+// The numbers of the listed nodes, sorted by their keys: lists of forests are long.
+class Listed {
+ public:
+  Listed(const std::vector<int64_t>& trees, const std::vector<int64_t>& ids) {
+    for (size_t i = 0; i < ids.size(); ++i) all_.emplace_back(Key{trees[i], ids[i]}, i);
+    std::sort(all_.begin(), all_.end());
+  }
+  std::optional<size_t> find(const Key& key) const {
+    const auto it = std::lower_bound(all_.begin(), all_.end(), std::pair(key, size_t{0}));
+    return it == all_.end() || it->first != key ? std::nullopt : std::optional(it->second);
+  }
+  const Key* twice() const {
+    for (size_t i = 1; i < all_.size(); ++i)
+      if (all_[i].first == all_[i - 1].first) return &all_[i].first;
+    return nullptr;
+  }
+
+ private:
+  std::vector<std::pair<Key, size_t>> all_;
+};
 
 struct Lists {
   std::vector<int64_t> trees, ids, features, yes, no, missing;
@@ -153,14 +144,12 @@ Expected<Split> split_of(const ir::OpContext& c, const std::string& mode) {
   return c.error(fmt::format("unknown node mode {}", quoted(mode)));
 }
 
-// Branches and leaves of the lists, as places in a Forest, by tree and id.
-Expected<std::map<Key, int64_t>> places_of(const ir::OpContext& c, const Lists& l, Forest& f) {
-  std::map<Key, int64_t> places;
-  for (size_t i = 0; i < l.ids.size(); ++i) {
-    const bool leaf = l.modes[i] == "LEAF";
-    const auto place = static_cast<int64_t>(leaf ? f.leaves.size() : f.nodes.size());
-    if (!places.emplace(Key{l.trees[i], l.ids[i]}, leaf ? ~place : place).second)
-      return c.error(fmt::format("node {} of tree {} is given twice", l.ids[i], l.trees[i]));
+// The place of each listed node in a Forest: that of a branch, or of leaf ~i.
+std::vector<int64_t> places_of(const Lists& l, Forest& f) {
+  std::vector<int64_t> places;
+  for (const std::string& mode : l.modes) {
+    const bool leaf = mode == "LEAF";
+    places.push_back(leaf ? ~static_cast<int64_t>(f.leaves.size()) : static_cast<int64_t>(f.nodes.size()));
     if (leaf)
       f.leaves.emplace_back();
     else
@@ -175,30 +164,31 @@ Expected<Forest> forest_of_lists(const ir::OpContext& c, const std::string& pref
   ISOMER_TRY(const Lists l, lists_of(c));
   Forest f;
   f.targets = targets;
-  ISOMER_TRY(const auto places, places_of(c, l, f));
-  std::set<Key> children;
+  const Listed listed(l.trees, l.ids);
+  if (const Key* twice = listed.twice())
+    return c.error(fmt::format("node {} of tree {} is given twice", twice->second, twice->first));
+  const std::vector<int64_t> places = places_of(l, f);
+  std::vector<bool> child_of_one(l.ids.size());
   for (size_t i = 0; i < l.ids.size(); ++i) {
-    const int64_t place = places.at({l.trees[i], l.ids[i]});
-    if (place < 0) continue;
-    Forest::Node& n = f.nodes[static_cast<size_t>(place)];
+    if (places[i] < 0) continue;
+    Forest::Node& n = f.nodes[static_cast<size_t>(places[i])];
     ISOMER_TRY(n.split, split_of(c, l.modes[i]));
     n.missing_is_true = l.missing[i] != 0;
     n.feature = l.features[i];
     n.value = l.values[i];
     for (const bool yes : {true, false}) {
-      const Key child{l.trees[i], yes ? l.yes[i] : l.no[i]};
-      const auto it = places.find(child);
-      if (it == places.end())
+      const Key key{l.trees[i], yes ? l.yes[i] : l.no[i]};
+      const auto child = listed.find(key);
+      if (!child)
         return c.error(
-            fmt::format("node {} of tree {} names child {}, which does not exist", l.ids[i], l.trees[i], child.second));
-      (yes ? n.if_true : n.if_false) = it->second;
-      children.insert(child);
+            fmt::format("node {} of tree {} names child {}, which does not exist", l.ids[i], l.trees[i], key.second));
+      (yes ? n.if_true : n.if_false) = places[*child];
+      child_of_one[*child] = true;
     }
   }
   std::set<int64_t> rooted;
   for (size_t i = 0; i < l.ids.size(); ++i)
-    if (!children.contains({l.trees[i], l.ids[i]}) && rooted.insert(l.trees[i]).second)
-      f.roots.push_back(places.at({l.trees[i], l.ids[i]}));
+    if (!child_of_one[i] && rooted.insert(l.trees[i]).second) f.roots.push_back(places[i]);
   for (int64_t tree : l.trees)
     if (!rooted.contains(tree)) return c.error(fmt::format("tree {} has no root: every node is a child", tree));
 
@@ -207,10 +197,10 @@ Expected<Forest> forest_of_lists(const ir::OpContext& c, const std::string& pref
   if (ids.size() != weights.size() || nodes.size() != weights.size() || trees.size() != weights.size())
     return c.error(fmt::format("the lists {}_* have different lengths", prefix));
   for (size_t i = 0; i < ids.size(); ++i) {
-    const auto it = places.find({trees[i], nodes[i]});
-    if (it == places.end() || it->second >= 0)
+    const auto at = listed.find({trees[i], nodes[i]});
+    if (!at || places[*at] >= 0)
       return c.error(fmt::format("a weight is for node {} of tree {}, which is no leaf", nodes[i], trees[i]));
-    f.leaves[static_cast<size_t>(~it->second)].push_back({ids[i], weights[i]});
+    f.leaves[static_cast<size_t>(~places[*at])].push_back({ids[i], weights[i]});
   }
   ISOMER_CHECK_OK(f.check(c));
   return f;

@@ -35,11 +35,13 @@ struct Forest {
 
   // Checks what the invariant says, and counts the features.
   Expected<void> check(const ir::OpContext& c);
-  // The votes that a row gets from one tree.
-  const std::vector<Vote>& walk(int64_t root, const double* row) const;
-  // Scores of a row; `voted` says which targets had a vote.
-  std::vector<double> scores(const double* row, Aggregate how, std::vector<bool>& voted) const;
+  // Whether every row gets a vote for every target.
+  bool votes_for_all() const;
 };
+
+// Scores [N,targets] of rows [N,F] in f64: votes of the trees in their plain form (ml_forest_votes), averaged where that is
+// asked for. With `voted` also which targets had a vote.
+ir::Value forest_scores(Compose& g, const Forest& forest, Aggregate how, ir::Value rows, ir::Value* voted = nullptr);
 
 // From the parallel lists `nodes_*` and PREFIX_ids, PREFIX_nodeids, PREFIX_treeids, PREFIX_weights (opsets 1 and 3).
 Expected<Forest> forest_of_lists(const ir::OpContext& c, const std::string& prefix, int64_t targets);

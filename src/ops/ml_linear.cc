@@ -9,6 +9,8 @@
 namespace isomer::ops {
 namespace {
 
+using Results = Expected<std::vector<ir::Value>>;
+
 struct Linear {
   std::vector<double> weights, offsets;  // one row of weights per output
   size_t outputs = 1;
@@ -35,12 +37,12 @@ Expected<Linear> linear_of(const ir::OpContext& c, int64_t outputs) {
   return l;
 }
 
-std::vector<double> scores(const Linear& l, const double* row) {
-  const size_t features = l.weights.size() / l.outputs;
-  std::vector<double> s = l.offsets;
-  for (size_t k = 0; k < l.outputs; ++k)
-    for (size_t j = 0; j < features; ++j) s[k] += l.weights[k * features + j] * row[j];
-  return s;
+// Scores of rows in f64.
+ir::Value scores(Compose& g, const Linear& l, ir::Value x) {
+  const auto outputs = static_cast<int64_t>(l.outputs), features = static_cast<int64_t>(l.weights.size()) / outputs;
+  const ir::Value weights = g.constant(Tensor::of(DType::F64, {outputs, features}, l.weights));
+  const ir::Value sums = g.matmul(g.cast(as_rows(g, x), DType::F64), g.transpose(weights, {1, 0}));
+  return g.add(sums, g.constant(Tensor::of(DType::F64, {outputs}, l.offsets)));
 }
 
 struct Classifier {
@@ -61,16 +63,14 @@ Expected<Classifier> classifier_of(const ir::OpContext& c) {
   return r;
 }
 
-size_t choose(const Classifier& r, std::vector<double>& s) {
-  if (r.one_sided) {
-    const size_t best = s[0] > 0 ? 1 : 0;
-    apply(r.linear.transform, s);
-    s = {1 - s[0], s[0]};
-    return best;
-  }
-  const auto best = static_cast<size_t>(std::max_element(s.begin(), s.end()) - s.begin());
-  apply(r.linear.transform, s);
-  return best;
+Results classify(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  ISOMER_TRY(const Classifier r, classifier_of(c));
+  Compose g(b);
+  const ir::Value raw = scores(g, r.linear, in[0]), s = transformed(g, r.linear.transform, raw);
+  if (!r.one_sided) return g.finish({largest_label(g, raw, r.labels), g.cast(s, DType::F32)});
+  const ir::Value both = g.concat({g.sub(g.scalar(DType::F64, 1), s), s}, 1);
+  const ir::Value label = label_of(g, g("greater", {raw, g.scalar(DType::F64, 0)}), r.labels);
+  return g.finish({label, g.cast(both, DType::F32)});
 }
 
 std::vector<ir::AttrDef> linear_attrs(bool required) {
@@ -97,20 +97,7 @@ ir::OpDef op_ml_linear_classifier() {
     types.resize(c.output_count());
     return types;
   };
-  op.kernel = [](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
-    ISOMER_TRY(const Classifier r, classifier_of(c));
-    const std::vector<double> x = c.value(0)->to_reals();
-    const int64_t n = r.linear.rows.count.value();
-    Tensor y(DType::I64, {n}), z(DType::F32, {n, r.columns()});
-    for (int64_t i = 0; i < n; ++i) {
-      std::vector<double> s = scores(r.linear, x.data() + i * r.linear.rows.features.value());
-      y.set_integer(i, r.labels[choose(r, s)]);
-      for (size_t k = 0; k < s.size(); ++k) z.set_real(i * r.columns() + static_cast<int64_t>(k), s[k]);
-    }
-    std::vector<Tensor> out = {y, z};
-    out.resize(c.output_count());
-    return out;
-  };
+  op.expand = classify;
   op.samples = {
       "ml_linear_classifier(f32[3,2]){coefficients=[0.5,-1.0,2.0,0.25], intercepts=[0.5,0.0], "
       "classlabels_ints=[4,7]}"};
@@ -130,17 +117,10 @@ ir::OpDef op_ml_linear_regressor() {
     ISOMER_TRY(const Linear l, linear_of(c, c.integer("targets")));
     return std::vector<Type>{c.out(0, {l.rows.count, Dim(c.integer("targets"))})};
   };
-  op.kernel = [](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
+  op.expand = [](const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) -> Results {
     ISOMER_TRY(const Linear l, linear_of(c, c.integer("targets")));
-    const std::vector<double> x = c.value(0)->to_reals();
-    const int64_t n = l.rows.count.value(), columns = c.integer("targets");
-    Tensor y(DType::F32, {n, columns});
-    for (int64_t i = 0; i < n; ++i) {
-      std::vector<double> s = scores(l, x.data() + i * l.rows.features.value());
-      apply(l.transform, s);
-      for (int64_t k = 0; k < columns; ++k) y.set_real(i * columns + k, s[static_cast<size_t>(k)]);
-    }
-    return std::vector<Tensor>{y};
+    Compose g(b);
+    return g.finish({g.cast(transformed(g, l.transform, scores(g, l, in[0])), DType::F32)});
   };
   op.samples = {"ml_linear_regressor(f32[3,2]){coefficients=[0.5,-1.0], intercepts=[0.5]}",
                 "ml_linear_regressor(f64[3,1]){coefficients=[0.5,-1.0], targets=2, post_transform=\"SOFTMAX\"}"};

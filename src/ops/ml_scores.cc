@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 namespace isomer::ops {
@@ -10,27 +9,26 @@ namespace {
 
 constexpr const char* kNames[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
 
+ir::Value sum_of_rows(Compose& g, ir::Value v) { return g("reduce_sum", {v, g.ints({1})}); }
+
 // Winitzki's approximation, which the runtimes use.
-double inverse_erf(double x) {
+ir::Value inverse_erf(Compose& g, ir::Value x) {
   const double pi = 3.14159265358979323846, a = 0.147;
-  const double l = std::log((1 - x) * (1 + x));
-  const double v = 2 / (pi * a) + 0.5 * l;
-  const double r = std::sqrt(std::sqrt(v * v - l / a) - v);
-  return x < 0 ? -r : r;
+  const auto number = [&](double v) { return g.scalar(DType::F64, v); };
+  const ir::Value l = g("log", {g.mul(g.sub(number(1), x), g.add(number(1), x))});
+  const ir::Value v = g.add(number(2 / (pi * a)), g.mul(number(0.5), l));
+  const ir::Value root = g("sqrt", {g.sub(g.mul(v, v), g("div", {l, number(a)}))});
+  const ir::Value r = g("sqrt", {g.sub(root, v)});
+  return g.where(g("less", {x, number(0)}), g("neg", {r}), r);
 }
 
-void softmax(std::vector<double>& scores, bool keep_zeros) {
-  const double top = *std::max_element(scores.begin(), scores.end());
-  double sum = 0;
-  for (double& s : scores) {
-    if (keep_zeros && std::abs(s) <= 1e-7) {
-      s *= std::exp(-top);
-      continue;
-    }
-    s = std::exp(s - top);
-    sum += s;
-  }
-  for (double& s : scores) s = sum == 0 ? 0 : s / sum;
+// A softmax in which scores of nothing stay nothing and do not count.
+ir::Value softmax_zero(Compose& g, ir::Value s) {
+  const ir::Value zero = g.scalar(DType::F64, 0), top = g("reduce_max", {s, g.ints({1})});
+  const ir::Value small = g("less_or_equal", {g("abs", {s}), g.scalar(DType::F64, 1e-7)});
+  const ir::Value large = g("exp", {g.sub(s, top)}), kept = g.mul(s, g("exp", {g("neg", {top})}));
+  const ir::Value sum = sum_of_rows(g, g.where(small, zero, large));
+  return g.where(g("equal", {sum, zero}), zero, g("div", {g.where(small, kept, large), sum}));
 }
 
 }  // namespace
@@ -46,21 +44,30 @@ Expected<PostTransform> post_transform_of(const ir::OpContext& c) {
   return c.error(fmt::format("unknown post_transform {}", quoted(text)));
 }
 
-double logistic(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
-
-void apply(PostTransform transform, std::vector<double>& scores) {
-  if (scores.empty()) return;
+ir::Value transformed(Compose& g, PostTransform transform, ir::Value scores) {
   switch (transform) {
-    case PostTransform::None: return;
-    case PostTransform::Softmax: return softmax(scores, false);
-    case PostTransform::SoftmaxZero: return softmax(scores, true);
-    case PostTransform::Logistic:
-      for (double& s : scores) s = logistic(s);
-      return;
-    case PostTransform::Probit:
-      for (double& s : scores) s = std::sqrt(2.0) * inverse_erf(2 * s - 1);
-      return;
+    case PostTransform::None: return scores;
+    case PostTransform::Softmax: return g("softmax", {scores}, {{"axis", int64_t{-1}}});
+    case PostTransform::SoftmaxZero: return softmax_zero(g, scores);
+    case PostTransform::Logistic: return g("sigmoid", {scores});
+    case PostTransform::Probit: {
+      const ir::Value x = g.sub(g.scale(scores, 2), g.scalar(DType::F64, 1));
+      return g.scale(inverse_erf(g, x), std::sqrt(2.0));
+    }
   }
+  return scores;
+}
+
+ir::Value as_rows(Compose& g, ir::Value x) { return g.type(x).shape.rank() == 1 ? g.unsqueeze(x, {0}) : x; }
+
+ir::Value largest_label(Compose& g, ir::Value scores, const std::vector<int64_t>& labels) {
+  const ir::Value best = g("arg_max", {scores}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}});
+  return g("gather", {g.ints(labels), best});
+}
+
+ir::Value label_of(Compose& g, ir::Value second, const std::vector<int64_t>& labels) {
+  const auto label = [&](size_t i) { return g.constant(Tensor::int_scalar(DType::I64, labels[i])); };
+  return g("squeeze", {g.where(second, label(1), label(0)), g.ints({1})});
 }
 
 Expected<Rows> rows_of(const ir::OpContext& c) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/op.h"
+#include "ops/compose.h"
 
 namespace isomer::ops {
 
@@ -13,15 +14,21 @@ inline constexpr DTypeSet kFeatures = DTypeSet(DType::F32) | DType::F64 | DType:
 enum class PostTransform : uint8_t { None, Softmax, Logistic, SoftmaxZero, Probit };
 ir::AttrDef post_transform_attr();
 Expected<PostTransform> post_transform_of(const ir::OpContext& c);
-// In place, over the scores of one row.
-void apply(PostTransform transform, std::vector<double>& scores);
-double logistic(double x);
+// What becomes of scores [N,K] in f64.
+ir::Value transformed(Compose& g, PostTransform transform, ir::Value scores);
 
 // Input 0 as rows of features: [N,F], or [F] for one row.
 struct Rows {
   Dim count, features;
 };
 Expected<Rows> rows_of(const ir::OpContext& c);
+// The same as a value [N,F].
+ir::Value as_rows(Compose& g, ir::Value x);
+
+// The label of each row, [N], by the position of its largest score.
+ir::Value largest_label(Compose& g, ir::Value scores, const std::vector<int64_t>& labels);
+// The label of each row of a column [N,1] of truths: that of the second class where it holds.
+ir::Value label_of(Compose& g, ir::Value second, const std::vector<int64_t>& labels);
 
 // The integer labels of a classifier; labels that are strings are refused.
 Expected<std::vector<int64_t>> int_labels(const ir::OpContext& c, std::string_view ints, std::string_view strings);

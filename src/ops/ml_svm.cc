@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/arithmetic.h"
 #include "ir/op.h"
@@ -10,6 +9,8 @@
 
 namespace isomer::ops {
 namespace {
+
+using Results = Expected<std::vector<ir::Value>>;
 
 enum class Kernel : uint8_t { Linear, Poly, Rbf, Sigmoid };
 
@@ -21,22 +22,27 @@ struct Machine {
   size_t count = 0, features = 0;
   PostTransform transform = PostTransform::None;
   Rows rows;
-
-  double compare(const double* row, const double* vector) const {
-    double sum = 0;
-    for (size_t i = 0; i < features; ++i) {
-      const double d = row[i] - vector[i];
-      sum += kernel == Kernel::Rbf ? d * d : row[i] * vector[i];
-    }
-    switch (kernel) {
-      case Kernel::Linear: return sum;
-      case Kernel::Poly: return std::pow(gamma * sum + offset, degree);
-      case Kernel::Rbf: return std::exp(-gamma * sum);
-      case Kernel::Sigmoid: return std::tanh(gamma * sum + offset);
-    }
-    return sum;
-  }
 };
+
+ir::Value reals(Compose& g, const std::vector<double>& v, std::vector<int64_t> dims) {
+  return g.constant(Tensor::of(DType::F64, std::move(dims), v));
+}
+
+// Rows [N,F] beside all vectors: [N,V] in f64.
+ir::Value compare(Compose& g, const Machine& m, ir::Value x) {
+  const auto count = static_cast<int64_t>(m.count), features = static_cast<int64_t>(m.features);
+  const ir::Value rows = g.cast(as_rows(g, x), DType::F64);
+  if (m.kernel == Kernel::Rbf) {
+    const ir::Value d = g.sub(g.unsqueeze(rows, {1}), reals(g, m.vectors, {1, count, features}));
+    const ir::Value sum = g("reduce_sum", {g.mul(d, d), g.ints({2})}, {{"keepdims", int64_t{0}}});
+    return g("exp", {g.scale(sum, -m.gamma)});
+  }
+  const ir::Value sum = g.matmul(rows, g.transpose(reals(g, m.vectors, {count, features}), {1, 0}));
+  if (m.kernel == Kernel::Linear) return sum;
+  const ir::Value z = g.add(g.scale(sum, m.gamma), g.scalar(DType::F64, m.offset));
+  if (m.kernel == Kernel::Sigmoid) return g("tanh", {z});
+  return g("pow", {z, g.scalar(DType::F64, m.degree)});
+}
 
 // `count` support vectors; none makes a linear model whose coefficients are `rows` vectors.
 Expected<Machine> machine_of(const ir::OpContext& c, int64_t count, size_t rows) {
@@ -115,93 +121,89 @@ Expected<Classifier> classifier_of(const ir::OpContext& c) {
   return r;
 }
 
-// Probabilities of classes from those of pairs: the second method of Wu, Lin and Weng, "Probability estimates for
-// multi-class classification by pairwise coupling". r[i * k + j] is the probability of i against j.
-std::vector<double> couple(size_t k, const std::vector<double>& r) {
-  std::vector<double> q(k * k, 0), p(k, 1.0 / static_cast<double>(k)), qp(k);
-  for (size_t i = 0; i < k; ++i)
-    for (size_t j = 0; j < k; ++j)
-      if (i != j) {
-        q[i * k + i] += r[j * k + i] * r[j * k + i];
-        q[i * k + j] = -r[j * k + i] * r[i * k + j];
-      }
-  const double tolerance = 0.005 / static_cast<double>(k);
-  for (int round = 0; round < 100; ++round) {
-    double pqp = 0, error = 0;
-    for (size_t i = 0; i < k; ++i) {
-      qp[i] = 0;
-      for (size_t j = 0; j < k; ++j) qp[i] += q[i * k + j] * p[j];
-      pqp += p[i] * qp[i];
-    }
-    for (size_t i = 0; i < k; ++i) error = std::max(error, std::abs(qp[i] - pqp));
-    if (error < tolerance) break;
-    for (size_t i = 0; i < k; ++i) {
-      const double step = (pqp - qp[i]) / q[i * k + i];
-      p[i] += step;
-      pqp = (pqp + step * (step * q[i * k + i] + 2 * qp[i])) / ((1 + step) * (1 + step));
-      for (size_t j = 0; j < k; ++j) {
-        qp[j] = (qp[j] + step * q[i * k + j]) / (1 + step);
-        p[j] /= 1 + step;
-      }
-    }
+// What the vectors of each class say with each row of coefficients, [N,classes*(classes-1)].
+ir::Value class_sums(Compose& g, const Classifier& r, ir::Value near) {
+  const auto rows = static_cast<int64_t>(r.classes()) - 1, count = static_cast<int64_t>(r.machine.count);
+  const ir::Value factors = reals(g, r.machine.coefficients, {rows, count});
+  std::vector<ir::Value> parts;
+  for (size_t k = 0; k < r.classes(); ++k) {
+    const auto from = static_cast<int64_t>(r.start[k]), to = from + r.per_class[k];
+    parts.push_back(g.matmul(g.slice(near, 1, from, to), g.transpose(g.slice(factors, 1, from, to), {1, 0})));
   }
-  return p;
+  return g.concat(parts, 1);
 }
 
-// Scores of all pairs of classes; votes for the winners.
-std::vector<double> duel(const Classifier& r, const double* row, std::vector<int64_t>& votes) {
-  const Machine& m = r.machine;
-  std::vector<double> near(m.count), scores;
-  for (size_t v = 0; v < m.count; ++v) near[v] = m.compare(row, m.vectors.data() + v * m.features);
-  for (size_t i = 0; i < r.classes(); ++i)
-    for (size_t j = i + 1; j < r.classes(); ++j) {
-      double sum = m.rho[scores.size()];
-      for (size_t v = r.start[i]; v < r.start[i] + static_cast<size_t>(r.per_class[i]); ++v)
-        sum += m.coefficients[(j - 1) * m.count + v] * near[v];
-      for (size_t v = r.start[j]; v < r.start[j] + static_cast<size_t>(r.per_class[j]); ++v)
-        sum += m.coefficients[i * m.count + v] * near[v];
-      scores.push_back(sum);
-      ++votes[sum > 0 ? i : j];
+// Scores of all pairs of classes, [N,pairs].
+ir::Value duel(Compose& g, const Classifier& r, ir::Value x) {
+  const auto k = static_cast<int64_t>(r.classes()), pairs = static_cast<int64_t>(r.pairs());
+  std::vector<int64_t> first, second;
+  for (int64_t i = 0; i < k; ++i)
+    for (int64_t j = i + 1; j < k; ++j) {
+      first.push_back(i * (k - 1) + j - 1);
+      second.push_back(j * (k - 1) + i);
     }
-  return scores;
+  const ir::Value sums = class_sums(g, r, compare(g, r.machine, x));
+  const auto at = [&](const std::vector<int64_t>& places) {
+    return g("gather", {sums, g.ints(places)}, {{"axis", int64_t{1}}});
+  };
+  const std::vector<double>& rho = r.machine.rho;
+  return g.add(g.add(reals(g, {rho.begin(), rho.begin() + pairs}, {pairs}), at(first)), at(second));
 }
 
-std::vector<double> probabilities(const Classifier& r, const std::vector<double>& scores) {
-  const size_t k = r.classes();
-  std::vector<double> pairwise(k * k, 0);
-  size_t at = 0;
-  for (size_t i = 0; i < k; ++i)
-    for (size_t j = i + 1; j < k; ++j, ++at) {
-      const double p = std::clamp(1 - logistic(scores[at] * r.prob_a[at] + r.prob_b[at]), 1e-7, 1 - 1e-7);
-      pairwise[i * k + j] = p;
-      pairwise[j * k + i] = 1 - p;
+// Numbers of pairs as [N,k,k]: those of i before j, those of j before i, and a diagonal of zeros.
+ir::Value square(Compose& g, const Classifier& r, ir::Value upper, ir::Value lower) {
+  const auto k = static_cast<int64_t>(r.classes()), pairs = static_cast<int64_t>(r.pairs());
+  const ir::Value first = g.slice(upper, 1, 0, 1), none = g.sub(first, first);
+  std::vector<int64_t> from(static_cast<size_t>(k * k), 2 * pairs);
+  int64_t at = 0;
+  for (int64_t i = 0; i < k; ++i)
+    for (int64_t j = i + 1; j < k; ++j, ++at) {
+      from[static_cast<size_t>(i * k + j)] = at;
+      from[static_cast<size_t>(j * k + i)] = pairs + at;
     }
-  return couple(k, pairwise);
+  const ir::Value all = g.concat({upper, lower, none}, 1);
+  return g.reshape(g("gather", {all, g.ints(from)}, {{"axis", int64_t{1}}}), {0, k, k});
 }
 
-// The class of one row; `s` becomes its scores.
-size_t classify(const Classifier& r, const double* row, std::vector<double>& s) {
+// How many pairs each class wins, [N,classes]: where a score is positive the first of a pair does, else the second.
+ir::Value wins(Compose& g, const Classifier& r, ir::Value scores) {
+  const ir::Value won = g.cast(g("greater", {scores, g.scalar(DType::F64, 0)}), DType::F64);
+  const ir::Value all = square(g, r, won, g.sub(g.scalar(DType::F64, 1), won));
+  return g("reduce_sum", {all, g.ints({2})}, {{"keepdims", int64_t{0}}});
+}
+
+// Probabilities of pairs, [N,k,k]: element i, j is that of i against j.
+ir::Value pairwise(Compose& g, const Classifier& r, ir::Value scores) {
+  const auto pairs = static_cast<int64_t>(r.pairs());
+  const auto number = [&](double v) { return g.scalar(DType::F64, v); };
+  const ir::Value z = g.add(g.mul(scores, reals(g, {r.prob_a.begin(), r.prob_a.begin() + pairs}, {pairs})),
+                            reals(g, {r.prob_b.begin(), r.prob_b.begin() + pairs}, {pairs}));
+  const ir::Value p = g("clip", {g.sub(number(1), g("sigmoid", {z})), number(1e-7), number(1 - 1e-7)});
+  return square(g, r, p, g.sub(number(1), p));
+}
+
+Results classify(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  ISOMER_TRY(const Classifier r, classifier_of(c));
   const Machine& m = r.machine;
+  Compose g(b);
+  const auto results = [&](ir::Value label, ir::Value scores) { return g.finish({label, g.cast(scores, DType::F32)}); };
   if (r.linear) {
-    s.clear();
-    for (size_t k = 0; k < r.classes(); ++k) s.push_back(m.compare(row, m.vectors.data() + k * m.features) + m.rho[0]);
-    auto best = static_cast<size_t>(std::max_element(s.begin(), s.end()) - s.begin());
+    const ir::Value s = g.add(compare(g, m, in[0]), g.scalar(DType::F64, m.rho[0]));
+    ir::Value label = largest_label(g, s, r.labels);
     // Of two classes the second is taken as soon as a score says so, as the runtimes do.
-    if (r.classes() == 2 && r.prob_a.empty() && (r.positive ? s[best] >= 0.5 : s[best] > 0)) best = 1;
-    apply(m.transform, s);
-    return best;
+    if (r.classes() == 2 && r.prob_a.empty()) {
+      const ir::Value best = g("reduce_max", {s, g.ints({1})}, {{"keepdims", int64_t{0}}});
+      const char* above = r.positive ? "greater_or_equal" : "greater";
+      const ir::Value taken = g(above, {best, g.scalar(DType::F64, r.positive ? 0.5 : 0)});
+      label = g.where(taken, g.constant(Tensor::int_scalar(DType::I64, r.labels[1])), label);
+    }
+    return results(label, transformed(g, m.transform, s));
   }
-  std::vector<int64_t> votes(r.classes(), 0);
-  s = duel(r, row, votes);
-  const auto best = static_cast<size_t>(std::max_element(votes.begin(), votes.end()) - votes.begin());
-  if (!r.prob_a.empty()) {
-    s = probabilities(r, s);
-  } else if (r.classes() == 2) {
-    s = {m.transform == PostTransform::None ? -s[0] : 1 - s[0], s[0]};
-    return best;
-  }
-  apply(m.transform, s);
-  return best;
+  const ir::Value s = duel(g, r, in[0]), label = largest_label(g, wins(g, r, s), r.labels);
+  if (!r.prob_a.empty()) return results(label, transformed(g, m.transform, g("ml_couple", {pairwise(g, r, s)})));
+  if (r.classes() != 2) return results(label, transformed(g, m.transform, s));
+  const ir::Value other = m.transform == PostTransform::None ? g("neg", {s}) : g.sub(g.scalar(DType::F64, 1), s);
+  return results(label, g.concat({other, s}, 1));
 }
 
 std::vector<ir::AttrDef> svm_attrs() {
@@ -235,21 +237,7 @@ ir::OpDef op_ml_svm_classifier() {
     types.resize(c.output_count());
     return types;
   };
-  op.kernel = [](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
-    ISOMER_TRY(const Classifier r, classifier_of(c));
-    const std::vector<double> x = c.value(0)->to_reals();
-    const int64_t n = r.machine.rows.count.value(), columns = static_cast<int64_t>(r.columns());
-    ISOMER_CHECK_OK(checked_elements(DType::F32, {n, columns}));
-    Tensor y(DType::I64, {n}), z(DType::F32, {n, columns});
-    std::vector<double> s;
-    for (int64_t i = 0; i < n; ++i) {
-      y.set_integer(i, r.labels[classify(r, x.data() + i * r.machine.rows.features.value(), s)]);
-      for (size_t k = 0; k < s.size(); ++k) z.set_real(i * columns + static_cast<int64_t>(k), s[k]);
-    }
-    std::vector<Tensor> out = {y, z};
-    out.resize(c.output_count());
-    return out;
-  };
+  op.expand = classify;
   op.samples = {
       "ml_svm_classifier(f32[4,1]){coefficients=[1.0,-1.0,-1.0,1.0,1.0,-1.0], rho=[1.0,2.0,3.0], "
       "support_vectors=[1.0,2.0,3.0], vectors_per_class=[1,1,1], classlabels_ints=[7,8,9]} -> 2",
@@ -280,21 +268,17 @@ ir::OpDef op_ml_svm_regressor() {
     ISOMER_TRY(const Machine m, checked(c));
     return std::vector<Type>{c.out(0, {m.rows.count, 1})};
   };
-  op.kernel = [checked](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
+  op.expand = [checked](const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) -> Results {
     ISOMER_TRY(const Machine m, checked(c));
-    const std::vector<double> x = c.value(0)->to_reals();
+    Compose g(b);
+    const auto count = static_cast<int64_t>(m.count);
     const bool linear = c.integer("n_supports") == 0;
-    Tensor y(DType::F32, {m.rows.count.value(), 1});
-    for (int64_t i = 0; i < m.rows.count.value(); ++i) {
-      double sum = m.rho[0];
-      for (size_t v = 0; v < m.count; ++v)
-        sum += (linear ? 1 : m.coefficients[v]) *
-               m.compare(x.data() + i * m.rows.features.value(), m.vectors.data() + v * m.features);
-      std::vector<double> s = {c.flag("one_class") ? (sum > 0 ? 1.0 : -1.0) : sum};
-      apply(m.transform, s);
-      y.set_real(i, s[0]);
-    }
-    return std::vector<Tensor>{y};
+    const std::vector<double> factors = linear ? std::vector<double>(m.count, 1) : m.coefficients;
+    ir::Value sum = g.matmul(compare(g, m, in[0]), reals(g, factors, {count, 1}));
+    sum = g.add(sum, g.scalar(DType::F64, m.rho[0]));
+    if (c.flag("one_class"))
+      sum = g.where(g("greater", {sum, g.scalar(DType::F64, 0)}), g.scalar(DType::F64, 1), g.scalar(DType::F64, -1));
+    return g.finish({g.cast(transformed(g, m.transform, sum), DType::F32)});
   };
   op.samples = {
       "ml_svm_regressor(f32[3,2]){coefficients=[0.5,-1.0], rho=[0.25], support_vectors=[1.0,2.0,3.0,4.0], "

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "ir/op.h"
 #include "ops/ml_forest.h"
@@ -9,24 +10,17 @@
 namespace isomer::ops {
 namespace {
 
+using Results = Expected<std::vector<ir::Value>>;
+
+ir::Value reals(Compose& g, const std::vector<double>& v) {
+  return g.constant(Tensor::of(DType::F64, {static_cast<int64_t>(v.size())}, v));
+}
+
 Expected<void> check_features(const ir::OpContext& c, const Forest& f, const Rows& rows) {
   if (rows.features.is_const() && rows.features.value() < f.features)
     return c.error(fmt::format("the trees test {} features, rows have {}", f.features, rows.features.value()));
   return {};
 }
-
-// Calls `row(scores, voted, index)` for every row of input 0.
-template <class Row>
-void for_each_row(const ir::OpContext& c, const Rows& rows, const Forest& f, Aggregate how, const Row& row) {
-  const std::vector<double> x = c.value(0)->to_reals();
-  std::vector<bool> voted;
-  for (int64_t i = 0; i < rows.count.value(); ++i) {
-    std::vector<double> s = f.scores(x.data() + i * rows.features.value(), how, voted);
-    row(s, voted, i);
-  }
-}
-
-std::vector<int64_t> dims_of(const Rows& rows, int64_t columns) { return {rows.count.value(), columns}; }
 
 struct Regressor {
   Forest forest;
@@ -75,18 +69,12 @@ void make_regressor(ir::OpDef& op, Reader read) {
     ISOMER_TRY(const Regressor r, checked(c));
     return std::vector<Type>{c.out(0, {r.rows.count, Dim(r.forest.targets)})};
   };
-  op.kernel = [checked](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
+  op.expand = [checked](const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) -> Results {
     ISOMER_TRY(const Regressor r, checked(c));
-    const std::vector<int64_t> dims = dims_of(r.rows, r.forest.targets);
-    const DType dtype = c.out(0, {}).dtype;
-    ISOMER_CHECK_OK(checked_elements(dtype, dims));
-    Tensor y(dtype, dims);
-    for_each_row(c, r.rows, r.forest, r.aggregate, [&](std::vector<double>& s, const std::vector<bool>&, int64_t i) {
-      for (size_t k = 0; k < r.base.size(); ++k) s[k] += r.base[k];
-      apply(r.transform, s);
-      for (size_t k = 0; k < s.size(); ++k) y.set_real(i * r.forest.targets + static_cast<int64_t>(k), s[k]);
-    });
-    return std::vector<Tensor>{y};
+    Compose g(b);
+    ir::Value s = forest_scores(g, r.forest, r.aggregate, as_rows(g, in[0]));
+    if (!r.base.empty()) s = g.add(s, reals(g, r.base));
+    return g.finish({g.cast(transformed(g, r.transform, s), c.out(0, {}).dtype)});
   };
 }
 
@@ -118,24 +106,37 @@ Expected<Classifier> classifier_of(const ir::OpContext& c) {
   return r;
 }
 
-// Turns the raw scores of a row into its results; the chosen class is returned.
-size_t choose(const Classifier& r, std::vector<double>& s, std::vector<bool> voted) {
-  if (r.one_sided) {
-    double score = s[0] + s[1];  // one of them is 0
-    if (!r.base.empty()) score += r.base.back();
-    // The logistic of a score and of its opposite make 1; a positive score is a probability already for the others.
-    const bool share = r.positive && r.transform != PostTransform::Logistic;
-    s = share ? std::vector<double>{1 - score, score} : std::vector<double>{-score, score};
-    if (!share || r.transform == PostTransform::Probit) apply(r.transform, s);
-    return score > (r.positive ? 0.5 : 0) ? 1 : 0;
-  }
-  for (size_t k = 0; k < r.base.size(); ++k) s[k] += r.base[k];
-  const bool any = !r.base.empty() || std::find(voted.begin(), voted.end(), true) == voted.end();
-  size_t best = s.size();
-  for (size_t k = 0; k < s.size(); ++k)
-    if ((any || voted[k]) && (best == s.size() || s[k] > s[best])) best = k;
-  apply(r.transform, s);
-  return best;
+// Two classes and one score: the trees vote for one of them.
+Results choose_of_two(Compose& g, const Classifier& r, ir::Value votes) {
+  ir::Value score = g("reduce_sum", {votes, g.ints({1})});  // all but one of them are 0
+  if (!r.base.empty()) score = g.add(score, g.scalar(DType::F64, r.base.back()));
+  const ir::Value second = g("greater", {score, g.scalar(DType::F64, r.positive ? 0.5 : 0)});
+  // The logistic of a score and of its opposite make 1; a positive score is a probability already for the others.
+  const bool share = r.positive && r.transform != PostTransform::Logistic;
+  const ir::Value other = share ? g.sub(g.scalar(DType::F64, 1), score) : g("neg", {score});
+  ir::Value both = g.concat({other, score}, 1);
+  if (!share || r.transform == PostTransform::Probit) both = transformed(g, r.transform, both);
+  return g.finish({label_of(g, second, r.labels), g.cast(both, DType::F32)});
+}
+
+// A target without a vote is chosen only where none has one.
+ir::Value candidates(Compose& g, ir::Value scores, ir::Value voted) {
+  const ir::Value any = g("reduce_max", {g.cast(voted, DType::I32), g.ints({1})});
+  const ir::Value may = g("or", {voted, g("equal", {any, g.scalar(DType::I32, 0)})});
+  return g.where(may, scores, g.scalar(DType::F64, -std::numeric_limits<double>::infinity()));
+}
+
+Results classify(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  ISOMER_TRY(const Classifier r, classifier_of(c));
+  Compose g(b);
+  const bool all = r.one_sided || !r.base.empty() || r.forest.votes_for_all();
+  ir::Value voted;
+  ir::Value s = forest_scores(g, r.forest, Aggregate::Sum, as_rows(g, in[0]), all ? nullptr : &voted);
+  if (g.failed()) return g.finish({});
+  if (r.one_sided) return choose_of_two(g, r, s);
+  if (!r.base.empty()) s = g.add(s, reals(g, r.base));
+  const ir::Value label = largest_label(g, all ? s : candidates(g, s, voted), r.labels);
+  return g.finish({label, g.cast(transformed(g, r.transform, s), DType::F32)});
 }
 
 }  // namespace
@@ -219,21 +220,7 @@ ir::OpDef op_ml_tree_ensemble_classifier() {
     types.resize(c.output_count());
     return types;
   };
-  op.kernel = [](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
-    ISOMER_TRY(const Classifier r, classifier_of(c));
-    const std::vector<int64_t> dims = dims_of(r.rows, r.forest.targets);
-    ISOMER_CHECK_OK(checked_elements(DType::F32, dims));
-    Tensor y(DType::I64, {r.rows.count.value()}), z(DType::F32, dims);
-    for_each_row(c, r.rows, r.forest, Aggregate::Sum,
-                 [&](std::vector<double>& s, const std::vector<bool>& voted, int64_t i) {
-                   y.set_integer(i, r.labels[choose(r, s, voted)]);
-                   for (size_t k = 0; k < s.size(); ++k)
-                     z.set_real(i * r.forest.targets + static_cast<int64_t>(k), s[k]);
-                 });
-    std::vector<Tensor> out = {y, z};
-    out.resize(c.output_count());
-    return out;
-  };
+  op.expand = classify;
   op.samples = {
       "ml_tree_ensemble_classifier(f32[3,2]){nodes_treeids=[0,0,0,1,1,1], nodes_nodeids=[0,1,2,0,1,2], "
       "nodes_featureids=[0,0,0,1,0,0], nodes_truenodeids=[1,0,0,1,0,0], nodes_falsenodeids=[2,0,0,2,0,0], "

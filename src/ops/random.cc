@@ -5,10 +5,15 @@
 #include <cmath>
 
 #include "ir/op.h"
+#include "ops/compose.h"
 #include "ops/draws.h"
 
 namespace isomer::ops {
 namespace {
+
+using Results = Expected<std::vector<ir::Value>>;
+
+constexpr int64_t kMostSamples = int64_t{1} << 24;
 
 Draws generator(const ir::OpContext& c) { return Draws(c.has_attr("seed") ? c.real("seed") : 0.0); }
 
@@ -73,27 +78,38 @@ ir::OpDef uniform_record(bool like) {
   return record(uniform, like, {{"high", ir::AttrKind::Real, 1.0}, {"low", ir::AttrKind::Real, 0.0}});
 }
 
-// Each row draws sample_size classes from the distribution whose unnormalised logarithms it holds.
-Expected<std::vector<Tensor>> multinomial(const ir::OpContext& c) {
-  const Tensor& x = *c.value(0);
-  const int64_t rows = x.dims()[0], classes = x.dims()[1], n = c.integer("sample_size");
-  if (classes == 0 && rows > 0 && n > 0) return c.error("there are no classes to draw from");
-  Draws r = generator(c);
-  Tensor out(c.dtype_attr("dtype"), {rows, n});
-  std::vector<double> sums(static_cast<size_t>(classes));
-  for (int64_t b = 0; b < rows; ++b) {
-    double top = -INFINITY, total = 0;
-    for (int64_t k = 0; k < classes; ++k) top = std::max(top, x.real(b * classes + k));
-    for (int64_t k = 0; k < classes; ++k)
-      sums[static_cast<size_t>(k)] = total += std::exp(x.real(b * classes + k) - top);
-    for (int64_t i = 0; i < n; ++i) {
-      const double at = r.uniform() * total;
-      int64_t k = 0;
-      while (k + 1 < classes && !(at < sums[static_cast<size_t>(k)])) ++k;
-      out.set_integer(b * n + i, k);
-    }
-  }
-  return std::vector{std::move(out)};
+// Even draws from 0 to 1, as many as `like` has elements; those of the node's seed.
+ir::Value evenly(const ir::OpContext& c, Compose& g, ir::Value like) {
+  ir::Attrs attrs{{"dtype", DType::F64}};
+  if (c.has_attr("seed")) attrs.set("seed", c.real("seed"));
+  return g("random_uniform_like", {like}, std::move(attrs));
+}
+
+// As a binomial draw of one trial: by inversion, from the rarer side.
+Results flip(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  Compose g(b);
+  const ir::Value p = g.cast(in[0], DType::F64), draw = evenly(c, g, in[0]);
+  const ir::Value likely = g("less_or_equal", {draw, p});
+  const ir::Value rare = g("greater", {draw, g.sub(g.scalar(DType::F64, 1), p)});
+  const ir::Value drawn = g.where(g("greater", {p, g.scalar(DType::F64, 0.5)}), likely, rare);
+  return g.finish({g.cast(drawn, c.out(0, {}).dtype)});
+}
+
+// Each row draws sample_size classes from the distribution whose unnormalised logarithms it holds: the first class whose
+// part of the sum reaches the draw.
+Results multinomial(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  const int64_t n = c.integer("sample_size");
+  if (c.dim(0, 1).is_const() && c.dim(0, 1).value() == 0) return c.error("there are no classes to draw from");
+  if (n > kMostSamples) return c.error(fmt::format("{} draws of one row are too many", n));
+  Compose g(b);
+  const ir::Value x = g.cast(in[0], DType::F64), top = g("reduce_max", {x, g.ints({1})});
+  const ir::Value sums = g("cum_sum", {g("exp", {g.sub(x, top)}), g.constant(Tensor::int_scalar(DType::I64, 1))});
+  const ir::Value total = g.slice(sums, 1, -1, INT64_MAX), before = g.slice(sums, 1, 0, -1);
+  const std::vector<int64_t> each(static_cast<size_t>(n), 0);
+  const ir::Value draw = evenly(c, g, g("gather", {top, g.ints(each)}, {{"axis", int64_t{1}}}));
+  const ir::Value passed = g("less_or_equal", {g.unsqueeze(before, {1}), g.unsqueeze(g.mul(draw, total), {2})});
+  const ir::Value drawn = g("reduce_sum", {g.cast(passed, DType::I64), g.ints({2})}, {{"keepdims", int64_t{0}}});
+  return g.finish({g.cast(drawn, c.dtype_attr("dtype"))});
 }
 
 Expected<std::vector<Type>> infer_multinomial(const ir::OpContext& c) {
@@ -148,13 +164,7 @@ ir::OpDef op_bernoulli() {
   op.attrs = {{"dtype", ir::AttrKind::DType}, {"seed", ir::AttrKind::Real}};
   op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> { return std::vector{c.out(0, c.shape(0))}; };
   op.infer_unranked = true;
-  op.kernel = [](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
-    const Tensor& p = *c.value(0);
-    Draws r = generator(c);
-    Tensor out(c.out(0, {}).dtype, p.dims());
-    for (int64_t i = 0; i < out.size(); ++i) out.set_real(i, r.flip(p.real(i)) ? 1 : 0);
-    return std::vector{std::move(out)};
-  };
+  op.expand = flip;
   op.pure = false;
   op.samples = {"bernoulli(f32[2,3]){seed=1.0}"};
   op.onnx = {{.type = "Bernoulli", .since = {15, 22}, .stable = 15}};
@@ -171,7 +181,7 @@ ir::OpDef op_multinomial() {
               {"sample_size", ir::AttrKind::Int, int64_t{1}},
               {"seed", ir::AttrKind::Real}};
   op.infer = infer_multinomial;
-  op.kernel = multinomial;
+  op.expand = multinomial;
   op.pure = false;
   op.samples = {"multinomial(f32[2,3]){sample_size=4, seed=1.0}"};
   op.onnx = {{.type = "Multinomial", .since = {7, 22}, .stable = 7}};

@@ -238,8 +238,9 @@ bool Emitter::must_guard(const Expr& root) {
     const Node& n = *e;
     if (n.kind == Kind::Read) {
       if (!safe_read(n)) return true;
-      for (const Expr& a : n.args)
-        if (reads(a)) return true;
+      const loop::Buffer& buffer = function_.buffers[static_cast<size_t>(n.tensor)];
+      for (size_t i = 0; i < n.args.size(); ++i)
+        if (reads(n.args[i]) && !inside(n.args[i], 0, buffer.dims[i])) return true;
     }
     if (n.kind == Kind::Binary && !is_float(n.args[0].dtype()) && Arith::is_division(n.binary) &&
         (n.args[1]->kind != Kind::Int || n.args[1]->integer == 0))

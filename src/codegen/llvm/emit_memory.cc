@@ -23,8 +23,9 @@ Emitter::Address Emitter::address(int buffer, const std::vector<Expr>& indices) 
   for (size_t i = 0; i < indices.size(); ++i) {
     const Lanes index = value(indices[i]);
     at.offset = add(at.offset, times(index, place.strides[i]));
+    if (inside(indices[i], 0, shape.dims[i])) continue;
     if (!reads(indices[i])) {
-      at.safe = at.safe && inside(indices[i], 0, shape.dims[i]);
+      at.safe = false;
       continue;
     }
     llvm::Value* v = index.uniform() ? index.v : widen(index);
