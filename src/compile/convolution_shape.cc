@@ -41,12 +41,26 @@ bool take_window_dim(const Linear& index, const Contraction& c, Along& position,
   return position.axis >= 0;
 }
 
+// The frames of a video: as above, or one position that has no axis.
+bool take_frames(const Linear& index, const Contraction& c, ConvolutionShape& s) {
+  Along frame, through;
+  if (!take_window_dim(index, c, frame, through) && frame.axis >= 0) return false;
+  if (frame.axis < 0 && (index.terms.size() > 1 || (index.terms.size() == 1 && through.axis < 0))) return false;
+  s.frames = frame.axis, s.step_frames = frame.step;
+  s.through = through.axis, s.step_through = through.step;
+  s.pad_frames = -index.constant;
+  s.video = true;
+  return true;
+}
+
 bool guards_are_padding(const Contraction& c, const ConvolutionShape& s, const StageValue& input) {
   if (c.where->kind == te::Kind::Int) return c.where->integer != 0;
   const auto guards = loop::inequalities(c.where);
   if (!guards) return false;
   std::vector<loop::Affine> allowed;
-  for (const size_t d : {s.row_dim, s.column_dim}) {
+  std::vector<size_t> dims = {s.row_dim, s.column_dim};
+  if (s.video) dims.push_back(s.frame_dim);
+  for (const size_t d : dims) {
     const loop::Affine index = loop::affine_of(c.a->args[d]);
     allowed.push_back(index);
     allowed.push_back(loop::add(loop::affine_of(Expr(input.dims[d] - 1)), index, -1));
@@ -62,11 +76,11 @@ std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Grou
   const Contraction& c = *group.contraction;
   const ModelStage& stage = scene.stage(group.stages[0]);
   const StageValue &input = scene.value(c.a->tensor), &taps = scene.value(c.b->tensor);
-  if (input.dims.size() < 4 || taps.dims.size() != 4 || !taps.constant || !c.batch.empty() || c.n.size() != 1)
+  if (input.dims.size() < 4 || taps.dims.size() < 4 || !taps.constant || !c.batch.empty() || c.n.size() != 1)
     return std::nullopt;
   ConvolutionShape s;
   s.outputs = c.n[0];
-  std::vector<size_t> places;            // images, rows and columns, as the input has them
+  std::vector<size_t> places;            // images, frames, rows and columns, as the input has them
   size_t spare = input.dims.size() - 4;  // dims of one element that nobody moves along: frames of one video
   for (size_t d = 0; d < input.dims.size(); ++d) {
     const Linear index = *linear(c.a->args[d]);
@@ -81,16 +95,26 @@ std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Grou
     else
       places.push_back(d);
   }
-  if (s.channels < 0 || places.size() != 3) return std::nullopt;
-  s.image_dim = places[0], s.row_dim = places[1], s.column_dim = places[2];
-  const Linear image = *linear(c.a->args[s.image_dim]);
-  if (image.constant != 0 || image.terms.size() > 1) return std::nullopt;
-  if (!image.terms.empty()) {
-    s.images = image.terms.begin()->first;
-    if (image.terms.begin()->second != 1 || std::find(c.k.begin(), c.k.end(), s.images) != c.k.end())
-      return std::nullopt;
+  if (s.channels < 0 || places.size() < 3 || places.size() > 4) return std::nullopt;
+  s.column_dim = places.back(), s.row_dim = places[places.size() - 2];
+  const auto are_images = [&](size_t d) {
+    const Linear index = *linear(c.a->args[d]);
+    if (index.constant != 0 || index.terms.size() > 1) return false;
+    if (index.terms.empty()) return input.dims[d] == 1;
+    const auto [axis, by] = *index.terms.begin();
+    return by == 1 && std::find(c.k.begin(), c.k.end(), axis) == c.k.end();
+  };
+  const bool images = are_images(places[0]);
+  if (places.size() == 4 || !images) {
+    s.frame_dim = places[places.size() - 3];
+    if (!take_frames(*linear(c.a->args[s.frame_dim]), c, s)) return std::nullopt;
   }
-  if (image.terms.empty() && input.dims[s.image_dim] != 1) return std::nullopt;
+  if (places.size() == 4 && !images) return std::nullopt;
+  if (images) {
+    s.image_dim = places[0];
+    const Linear image = *linear(c.a->args[s.image_dim]);
+    if (!image.terms.empty()) s.images = image.terms.begin()->first;
+  }
   const Linear rows = *linear(c.a->args[s.row_dim]), columns = *linear(c.a->args[s.column_dim]);
   Along row, column, down, across;
   if (!take_window_dim(rows, c, row, down) || !take_window_dim(columns, c, column, across)) return std::nullopt;
@@ -99,8 +123,10 @@ std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Grou
   s.pad_rows = -rows.constant, s.pad_columns = -columns.constant;
   s.taps_down = extent_of(stage, s.down);
   s.taps_across = extent_of(stage, s.across);
+  s.taps_through = extent_of(stage, s.through);
   // Whatever else is reduced has one point.
-  if (extent_of(stage, s.channels) * s.taps_down * s.taps_across != points_of(stage)) return std::nullopt;
+  if (extent_of(stage, s.channels) * s.taps_through * s.taps_down * s.taps_across != points_of(stage))
+    return std::nullopt;
   s.n = s.images < 0 ? 1 : extent_of(stage, s.images);
   s.oh = extent_of(stage, s.rows);
   s.ow = extent_of(stage, s.columns);
@@ -108,6 +134,7 @@ std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Grou
   s.c = extent_of(stage, s.channels);
   s.h = input.dims[s.row_dim];
   s.w = input.dims[s.column_dim];
+  if (s.video) s.d = input.dims[s.frame_dim], s.od = extent_of(stage, s.frames);
   s.channels_together = scene.layout(c.a->tensor).strides[s.channel_dim] == 1;
   return guards_are_padding(c, s, input) ? std::optional(s) : std::nullopt;
 }

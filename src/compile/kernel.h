@@ -116,9 +116,9 @@ std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group
 std::vector<Cut> product_cuts(const Scene& scene, const Group& group, bool split, SplitRows rows);
 
 // Convolutions with 3x3 taps one apart, by Winograd's minimal filtering: fewer products, other roundings. Nothing where it
-// does not apply or does not pay.
+// does not apply or does not pay. `split`: the products on tile registers, floats in two parts.
 std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name,
-                                      const Cut& cut = {});
-std::vector<Cut> winograd_cuts(const Scene& scene, const Group& group);
+                                      const Cut& cut = {}, bool split = false);
+std::vector<Cut> winograd_cuts(const Scene& scene, const Group& group, bool split = false);
 
 }  // namespace isomer::compile

@@ -200,8 +200,9 @@ std::optional<LabelSpace::Work> LabelSpace::made(Place& p, const Method& method)
 std::vector<LabelSpace::Work> LabelSpace::work(size_t factor, std::span<const size_t> labels, bool first) const {
   const std::unique_ptr<Place> p = place(factor, labels);
   if (!p) return {};
-  std::vector<Algorithm> ways = {Algorithm::Standard,  Algorithm::Split,   Algorithm::Gathered,
-                                 Algorithm::Filtering, Algorithm::Windows, Algorithm::Tiles};
+  std::vector<Algorithm> ways = {Algorithm::Standard,  Algorithm::Split,          Algorithm::Gathered,
+                                 Algorithm::Filtering, Algorithm::SplitFiltering, Algorithm::Windows,
+                                 Algorithm::Tiles};
   if (!p->group->contraction) ways = {Algorithm::Standard, Algorithm::Windows, Algorithm::Rows};
   if (first || factors_[factor].chained) ways.resize(1);
   std::vector<Work> out;
@@ -227,7 +228,8 @@ std::vector<LabelSpace::Work> LabelSpace::cuts(size_t factor, Algorithm scheme) 
   if (scheme == Algorithm::Split) cuts = product_cuts(p->scene, *p->group, true, SplitRows::Windows);
   if (scheme == Algorithm::Gathered) cuts = product_cuts(p->scene, *p->group, true, SplitRows::Gathered);
   if (scheme == Algorithm::Tiles) cuts = product_cuts(p->scene, *p->group, false, SplitRows::Gathered);
-  if (scheme == Algorithm::Filtering) cuts = winograd_cuts(p->scene, *p->group);
+  if (scheme == Algorithm::Filtering || scheme == Algorithm::SplitFiltering)
+    cuts = winograd_cuts(p->scene, *p->group, scheme == Algorithm::SplitFiltering);
   std::vector<Work> out;
   for (const Cut& cut : cuts)
     if (std::optional<Work> w = made(*p, {scheme, cut})) {

@@ -21,8 +21,8 @@ namespace isomer::compile {
 namespace {
 
 constexpr std::string_view kHead = "isomer labels 1 ";
-constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithms = {"standard", "split", "filtering", "windows",
-                                                                       "tiles",    "rows",  "gathered"};
+constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithms = {
+    "standard", "split", "filtering", "windows", "tiles", "rows", "gathered", "split-filtering"};
 
 std::vector<std::string_view> pieces(std::string_view text, char by) {
   std::vector<std::string_view> out;

@@ -21,10 +21,11 @@ namespace isomer::compile {
 
 struct LowerOptions;  // compile/lower.h
 
-// The schemes of kernel.h, in the order in which the compiler tries them; Gathered is Split without windows of an image. A
+// The schemes of kernel.h, in the order in which the compiler tries them; Gathered is Split without windows of an image,
+// SplitFiltering is Filtering with products on tile registers; these two are only taken by name. A
 // scheme that is named is also taken where the compiler would not expect it to pay.
-enum class Algorithm : uint8_t { Standard, Split, Filtering, Windows, Tiles, Rows, Gathered };
-inline constexpr size_t kAlgorithmCount = 7;
+enum class Algorithm : uint8_t { Standard, Split, Filtering, Windows, Tiles, Rows, Gathered, SplitFiltering };
+inline constexpr size_t kAlgorithmCount = 8;
 std::string_view name(Algorithm algorithm);
 
 struct Method {

@@ -47,6 +47,9 @@ std::vector<Kernel> by(const Method& method, const Scene& scene, const Group& gr
     case Algorithm::Filtering:
       if (product && options.winograd) take(winograd_kernel(scene, group, "kernel", method.cut));
       break;
+    case Algorithm::SplitFiltering:
+      if (product && options.winograd && options.split) take(winograd_kernel(scene, group, "kernel", method.cut, true));
+      break;
     case Algorithm::Windows:
       if (options.contract) take(window_kernel(scene, group, "kernel"));
       if (options.contract && out.empty()) take(plane_kernel(scene, group, "kernel"));
@@ -58,8 +61,9 @@ std::vector<Kernel> by(const Method& method, const Scene& scene, const Group& gr
     case Algorithm::Rows: out.push_back(rows_kernel(scene, group, "kernel"));
   }
   for (Kernel& k : out) {
-    k.rounding.split = algorithm == Algorithm::Split || algorithm == Algorithm::Gathered;
-    k.rounding.filtering = algorithm == Algorithm::Filtering;
+    const bool both = algorithm == Algorithm::SplitFiltering;
+    k.rounding.split = both || algorithm == Algorithm::Split || algorithm == Algorithm::Gathered;
+    k.rounding.filtering = both || algorithm == Algorithm::Filtering;
   }
   return out;
 }

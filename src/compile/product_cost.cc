@@ -5,13 +5,13 @@
 namespace isomer::compile {
 namespace {
 
-constexpr double kGathered = 31;        // an element copied to its row
-constexpr double kSplit = 22;           // an element read, taken apart and stored
-constexpr double kNearSplit = 10;       // the same in the first cache
-constexpr double kTileRate = 0.72;      // of one operation
-constexpr double kPatch = 1600;         // a patch of one channel to its points, or back
-constexpr double kTaps = 700;           // the taps of one channel and output to their points
-constexpr double kFilteredPoints = 36;  // of a patch
+constexpr double kGathered = 31;         // an element copied to its row
+constexpr double kSplit = 22;            // an element read, taken apart and stored
+constexpr double kNearSplit = 10;        // the same in the first cache
+constexpr double kTileRate = 0.72;       // of one operation
+constexpr double kPatch = 1600;          // a patch of one channel to its points, or back
+constexpr double kTaps = 700;            // the taps of one channel and output to their points
+constexpr int64_t kFilteredPoints = 36;  // of a patch
 // Of Neoverse-V1, by what register tiles reach there: products of vectors in a cycle, cycles until a sum can be added to again, and
 // what tiles of few products take longer than that.
 constexpr double kUnits = 4, kLatency = 2, kFewProducts = 16, kFew = 0.6;
@@ -65,11 +65,19 @@ double near_split_cost(int64_t elements) { return kNearSplit * static_cast<doubl
 
 double pass_cost(int64_t elements) { return kGathered * static_cast<double>(elements); }
 
-double filtered_cost(const ConvolutionShape& s) {
-  const auto tiles = static_cast<double>(s.n * ceil_div(s.oh, 4) * ceil_div(s.ow, 4));
+double filtered_block_cost(int64_t points, const ConvolutionShape& s, double rows, double patches, double tiles,
+                           double blocks) {
   const auto channels = static_cast<double>(s.c), outputs = static_cast<double>(s.o);
-  return 2 * kFilteredPoints * tiles * channels * outputs + kPatch * tiles * (channels + outputs) +
-         kTaps * channels * outputs;
+  const auto frames = static_cast<double>(s.taps_through);
+  return 2 * static_cast<double>(points) * rows * frames * channels * outputs +
+         kPatch * (patches * channels + tiles * outputs) + kTaps * blocks * frames * channels * outputs;
+}
+
+double filtered_cost(const ConvolutionShape& s) {
+  const int64_t plane = ceil_div(s.oh, 4) * ceil_div(s.ow, 4);
+  const auto made = static_cast<double>(s.images_made() * plane);
+  const auto read = s.taps_through > 1 ? static_cast<double>(s.n * s.d * plane) : made;
+  return filtered_block_cost(kFilteredPoints, s, made, read, made, 1);
 }
 
 }  // namespace isomer::compile

@@ -36,5 +36,8 @@ double pass_cost(int64_t elements);
 
 // By Winograd's F(4x4,3x3).
 double filtered_cost(const ConvolutionShape& shape);
+// The same of blocks: so many rows of products, patches transformed and transformed back, and blocks that transform all taps.
+double filtered_block_cost(int64_t points, const ConvolutionShape& shape, double rows, double patches, double tiles,
+                           double blocks);
 
 }  // namespace isomer::compile

@@ -3,17 +3,12 @@
 // tiles by channels for each point. One task takes a block of tiles through all three steps in its own scratch memory.
 // Transformed taps are two to four times the taps, and a network's weights come from memory on every run: those that would
 // not stay in the second cache are transformed by the task that needs them, some channels at a time.
+#include "compile/winograd.h"
+
 #include <algorithm>
 
-#include "compile/accesses.h"
-#include "compile/convolution_shape.h"
-#include "compile/epilogue.h"
-#include "compile/filtering.h"
 #include "compile/finish.h"
-#include "compile/kernel.h"
 #include "compile/product_cost.h"
-#include "loop/affine.h"
-#include "loop/intrinsics.h"
 #include "te/simplify.h"
 
 namespace isomer::compile {
@@ -26,6 +21,10 @@ namespace {
 
 constexpr int64_t kManyBlocks = 16;
 constexpr int64_t kFewestTiles = 8;  // of a block: fewer leave a register tile half empty
+constexpr double kTileRate = 0.35;   // of a product by tile registers at their full rate
+constexpr int64_t kSplitSide = 16;   // rows of a tile register
+constexpr int64_t kSplitDepth = 32;  // channels in it
+constexpr double kSpilled = 1.3;     // products whose points do not stay in the second cache
 
 // All points of a tile are touched together: an odd number of cache lines keeps them in different sets.
 int64_t odd_lines(int64_t elements) {
@@ -33,431 +32,257 @@ int64_t odd_lines(int64_t elements) {
   return (lines % 2 == 0 ? lines + 1 : lines) * 16;
 }
 
-constexpr int64_t kHalves = 2;  // registers of columns that are transformed back together
+}  // namespace
 
-void add_term(Expr& sum, double factor, Expr t) {
-  if (factor != 1 && factor != -1) t = t * Expr::real(DType::F32, std::abs(factor));
-  sum = sum.empty() ? (factor < 0 ? -t : t) : factor < 0 ? sum - t : sum + t;
+Winograd::Winograd(const Scene& scene, const Group& group, const ConvolutionShape& shape, Filtering rows,
+                   Filtering columns, loop::IntrinsicPtr tile, Cut cut)
+    : scene_(scene),
+      group_(group),
+      s_(shape),
+      fy_(std::move(rows)),
+      fx_(std::move(columns)),
+      tile_(std::move(tile)),
+      cut_(cut),
+      deep_(shape.taps_through > 1 || shape.pad_frames != 0),
+      split_(tile_->emit == loop::Emit::SplitProduct),
+      lanes_(scene.lanes(DType::F32)) {
+  mr_ = tile_->meaning.stages[0].axes[0].extent.value();
+  nr_ = tile_->meaning.stages[0].axes[1].extent.value();
+  points_ = fy_.patch() * fx_.patch();
+  down_ = ceil_div(s_.oh, fy_.outputs());
+  across_ = ceil_div(s_.ow, fx_.outputs());
+  window_ = s_.taps_down * s_.taps_across;
+  places_ = (deep_ ? 1 : s_.images_made()) * down_ * across_;
+  panels_ = ceil_div(s_.o, nr_);
+  sizes();
 }
 
-// A row of a transform, its terms in order: that rounds less than sums that rows could share.
-Expr combine(const std::vector<double>& factors, const std::function<Expr(size_t)>& term) {
-  Expr sum;
-  for (size_t i = 0; i < factors.size(); ++i)
-    if (factors[i] != 0) add_term(sum, factors[i], term(i));
-  return sum;
-}
-
-// A row of the transform back: terms 1 and 2, 3 and 4 have factors of one size, and the rows share their sums and
-// differences.
-Expr combine_back(const std::vector<double>& factors, const std::function<Expr(size_t)>& term) {
-  Expr sum;
-  for (size_t i = 0; i < factors.size(); ++i) {
-    if (factors[i] == 0) continue;
-    Expr t = term(i);
-    if (i % 2 == 1 && i + 1 < factors.size() && std::abs(factors[i]) == std::abs(factors[i + 1])) {
-      t = factors[i] == factors[i + 1] ? t + term(i + 1) : t - term(i + 1);
-      add_term(sum, factors[i], t);
-      ++i;
-    } else {
-      add_term(sum, factors[i], t);
-    }
-  }
-  return sum;
-}
-
-class Winograd {
- public:
-  Winograd(const Scene& scene, const Group& group, const ConvolutionShape& shape, Filtering rows, Filtering columns,
-           loop::IntrinsicPtr tile, Cut cut)
-      : scene_(scene),
-        group_(group),
-        s_(shape),
-        fy_(std::move(rows)),
-        fx_(std::move(columns)),
-        tile_(std::move(tile)),
-        cut_(cut),
-        lanes_(scene.lanes(DType::F32)) {
-    mr_ = tile_->meaning.stages[0].axes[0].extent.value();
-    nr_ = tile_->meaning.stages[0].axes[1].extent.value();
-    points_ = fy_.patch() * fx_.patch();
-    down_ = ceil_div(s_.oh, fy_.outputs());
-    across_ = ceil_div(s_.ow, fx_.outputs());
-    window_ = s_.taps_down * s_.taps_across;
-    tiles_ = s_.n * down_ * across_;
-    panels_ = ceil_div(s_.o, nr_);
-    sizes();
-  }
-
-  Kernel make(std::string name);
-  std::vector<Cut> cuts() const;
-
- private:
-  LoopAxis fresh(std::string name, int64_t extent) { return {next_var_++, std::move(name), extent}; }
-  static Stmt loop(const LoopAxis& a, Stmt body, LoopKind kind = LoopKind::Serial, Expr extent = {}) {
-    return Stmt::loop(a.var, a.name, extent.empty() ? Expr(a.extent) : extent, kind, std::move(body));
-  }
-  int scratch(std::string name, int64_t elements, loop::Scope scope = loop::Scope::Scratch) {
-    kernel_.function.buffers.push_back({std::move(name), DType::F32, {elements}, scope, true});
-    return static_cast<int>(kernel_.function.buffers.size()) - 1;
-  }
-  void sizes();
-  struct TapSteps {
-    int64_t output = 0, channel = 0, down = 0, across = 0, first = 0;
-  };
-  TapSteps tap_steps() const;
-  void transform_taps(float* to) const;
-  Packing taps_by_panel() const;
-  Stmt taps_to_points(const Expr& panel, const Expr& chunk);
-  Stmt one_panel(const Expr& panel, int64_t columns, const Expr& first, const Expr& count);
-  Stmt to_points(const Expr& first, const Expr& count);
-  Stmt patch_to_points(const Expr& corner_row, const Expr& corner_column, const Expr& origin, const Expr& tile,
-                       const Expr& channel, int64_t width, bool inside);
-  Stmt products(const Expr& panel, int64_t columns, const Expr& count, const Expr& chunk, bool fresh);
-  Stmt from_points(const Expr& panel, int64_t columns, const Expr& first, const Expr& count);
-
-  const Scene& scene_;
-  const Group& group_;
-  const ConvolutionShape& s_;
-  const Filtering fy_, fx_;  // along rows and along columns
-  loop::IntrinsicPtr tile_;
-  const Cut cut_;
-  int64_t window_ = 1;  // taps of a channel
-  int64_t lanes_, mr_ = 0, nr_ = 0, points_ = 0, down_ = 0, across_ = 0, tiles_ = 0, panels_ = 0;
-  int64_t block_ = 0, rows_ = 0, splits_ = 1,
-          depth_ = 0;  // tiles of a task, of a register tile; tasks a block; row length
-  int64_t point_step_ = 0, product_step_ = 0, tap_step_ = 0;  // elements from point to point
-  int64_t chunk_ = 0;                                         // channels whose taps a task transforms at a time
-  bool transformed_ = true;                                   // the taps, when the model is compiled
-  Kernel kernel_;
-  int next_var_ = 0;
-  std::optional<Accesses> accesses_;
-  int input_ = -1, taps_ = -1, points_buffer_ = -1, tap_points_ = -1, product_ = -1, result_ = -1;
-};
-
-// Blocks whose points stay in the second cache, register tiles of even height, tasks enough for some workers.
 void Winograd::sizes() {
   depth_ = ceil_div(s_.c, lanes_) * lanes_;
   if (depth_ / lanes_ % 2 == 0) depth_ += lanes_;
-  const int64_t bytes = 4 * points_ * (depth_ + nr_);
-  const int64_t fit = std::max<int64_t>(mr_, scene_.target.l2_bytes * 5 / 8 / bytes);
-  block_ = std::min({tiles_, fit / mr_ * mr_, 4 * mr_});
-  int64_t blocks = ceil_div(tiles_, block_);
-  const auto splits = [&] { return blocks >= 4 ? 1 : std::min<int64_t>(panels_, ceil_div(4, blocks)); };
-  // A few tasks more or less show: two workers should have the same number of them.
-  if (blocks * splits() % 2 == 1 && blocks < kManyBlocks && tiles_ >= (blocks + 1) * kFewestTiles) ++blocks;
-  block_ = ceil_div(tiles_, blocks);
-  splits_ = splits();
-  if (cut_.rows > 0 && bytes * cut_.rows <= 2 * scene_.target.l2_bytes) block_ = std::min(cut_.rows, tiles_);
+  if (split_) depth_ = ceil_div(s_.c, kSplitDepth) * kSplitDepth;
+  if (deep_)
+    block_of_video();
+  else
+    block_of_images();
   if (cut_.parts > 0) splits_ = std::min(cut_.parts, panels_);
-  rows_ = ceil_div(block_, ceil_div(block_, mr_));
-  transformed_ = 4 * points_ * s_.c * panels_ * nr_ <= scene_.target.l2_bytes * 3 / 8;
+  if (split_) return split_sizes();
+  rows_ = ceil_div(block(), ceil_div(block(), mr_));
+  transformed_ = 4 * points_ * s_.c * s_.taps_through * panels_ * nr_ <= scene_.target.l2_bytes * 3 / 8;
   const int64_t most = std::max<int64_t>(16, scene_.target.l2_bytes / 6 / (4 * points_ * nr_));
   chunk_ = transformed_ ? s_.c : ceil_div(s_.c, ceil_div(s_.c, most));
-  point_step_ = odd_lines(block_ * depth_);
-  product_step_ = odd_lines(block_ * nr_);
+  point_step_ = odd_lines(slots_ * side_ * depth_);
+  product_step_ = odd_lines(block() * nr_);
   tap_step_ = odd_lines(chunk_ * nr_);
+}
+
+// Whole tiles of rows, pieces of whole tiles of channels. All taps in time of a piece are one product.
+void Winograd::split_sizes() {
+  rows_ = block() > kSplitSide ? mr_ : kSplitSide;
+  transformed_ = false;
+  const int64_t most = scene_.target.l2_bytes * 3 / 8 / (4 * points_ * nr_ * s_.taps_through);
+  chunk_ = kSplitDepth;
+  for (int64_t c = kSplitDepth; c <= std::min(depth_, most); c += kSplitDepth)
+    if (depth_ % c == 0) chunk_ = c;
+  const int64_t reach = (s_.taps_through - 1) * s_.step_through * side_;
+  point_step_ = odd_lines((std::max(slots_ * side_, product_rows() + reach)) * depth_ / 2) * 2;
+  product_step_ = odd_lines(product_rows() * nr_);
+  tap_step_ = odd_lines(s_.taps_through * chunk_ * nr_ / 2) * 2;
+}
+
+// Blocks whose points stay in the second cache, register tiles of even height, tasks enough for some workers.
+void Winograd::block_of_images() {
+  const int64_t bytes = 4 * points_ * (depth_ + nr_);
+  const int64_t fit = std::max<int64_t>(mr_, scene_.target.l2_bytes * 5 / 8 / bytes);
+  side_ = std::min({places_, fit / mr_ * mr_, 4 * mr_});
+  int64_t blocks = ceil_div(places_, side_);
+  const auto splits = [&] { return blocks >= 4 ? 1 : std::min<int64_t>(panels_, ceil_div(4, blocks)); };
+  // A few tasks more or less show: two workers should have the same number of them.
+  if (blocks * splits() % 2 == 1 && blocks < kManyBlocks && places_ >= (blocks + 1) * kFewestTiles) ++blocks;
+  side_ = ceil_div(places_, blocks);
+  splits_ = splits();
+  if (cut_.rows > 0 && bytes * cut_.rows <= 2 * scene_.target.l2_bytes) side_ = std::min(cut_.rows, places_);
+}
+
+// Some places of the plane in all frames of the result or in some: few frames are transformed again for their neighbours,
+// large blocks transform taps less often.
+void Winograd::block_of_video() {
+  const int64_t reach = (s_.taps_through - 1) * s_.step_through;
+  double least = 0;
+  for (int64_t parts = 1; parts <= s_.od; ++parts) {
+    const int64_t frames = ceil_div(s_.od, parts), slots = frames == s_.od && !split_ ? s_.d : frames + reach;
+    if (frames != s_.od && ceil_div(s_.od, frames) != parts) continue;
+    for (int64_t side = 1; side <= places_; ++side) {
+      const int64_t blocks = ceil_div(places_, side), rows = side * frames;
+      if (ceil_div(places_, blocks) != side) continue;
+      const int64_t bytes = 4 * points_ * (slots * side * depth_ + rows * nr_);
+      if (side > 1 && bytes > 2 * scene_.target.l2_bytes) break;
+      if (cut_.rows > 0 && (rows > cut_.rows || 2 * rows <= cut_.rows) && side > 1) continue;
+      const bool spilled = bytes > scene_.target.l2_bytes * 5 / 8;
+      const auto used = static_cast<double>(places_ * s_.od), computed = static_cast<double>(blocks * rows * parts);
+      const auto tiles = static_cast<double>(ceil_div(rows, mr_) * mr_) / static_cast<double>(rows);
+      const double cost = filtered_block_cost(
+          points_, s_, computed * (split_ ? kTileRate * tiles : (1 + tiles) / 2) * (spilled ? kSpilled : 1),
+          static_cast<double>(blocks * side * slots * parts), used, static_cast<double>(blocks * parts));
+      if (side_ > 0 && cost >= least) continue;
+      least = cost, side_ = side, frames_ = frames, slots_ = slots;
+    }
+  }
+  shift_ = frames_ == s_.od && !split_ ? s_.pad_frames : 0;
+  const int64_t tasks = s_.n * ceil_div(s_.od, frames_) * ceil_div(places_, side_);
+  splits_ = tasks >= 4 ? 1 : std::min<int64_t>(panels_, ceil_div(4, tasks));
 }
 
 std::vector<Cut> Winograd::cuts() const {
   std::vector<Cut> out;
+  const int64_t all = places_ * (deep_ ? s_.od : 1);
   const auto add = [&](int64_t rows, int64_t parts) {
-    const Cut cut{std::clamp<int64_t>(rows, 1, tiles_), std::clamp<int64_t>(parts, 1, panels_), 0, fx_.outputs()};
-    const bool own = cut.rows == block_ && cut.parts == splits_;
+    const Cut cut{std::clamp<int64_t>(rows, 1, all), std::clamp<int64_t>(parts, 1, panels_), 0, fx_.outputs()};
+    const bool own = cut.rows == block() && cut.parts == splits_;
     if (!own && std::find(out.begin(), out.end(), cut) == out.end()) out.push_back(cut);
   };
-  add(ceil_div(block_, 2), splits_);
-  add(2 * block_, splits_);
-  add(ceil_div(block_, mr_) * mr_, splits_);
-  add(block_, splits_ > 1 ? 1 : 2);
+  add(ceil_div(block(), 2), splits_);
+  add(2 * block(), splits_);
+  if (!deep_) add(ceil_div(block(), mr_) * mr_, splits_);
+  add(block(), splits_ > 1 ? 1 : 2);
   return out;
 }
 
-Winograd::TapSteps Winograd::tap_steps() const {
-  const Contraction& c = *group_.contraction;
-  const std::vector<int64_t>& strides = scene_.layout(c.b->tensor).strides;
-  TapSteps by;
-  for (size_t d = 0; d < 4; ++d) {
-    const Linear index = *linear(c.b->args[d]);
-    by.output += index.of(s_.outputs) * strides[d];
-    by.channel += index.of(s_.channels) * strides[d];
-    by.down += s_.down < 0 ? 0 : index.of(s_.down) * strides[d];
-    by.across += s_.across < 0 ? 0 : index.of(s_.across) * strides[d];
-    by.first += index.constant * strides[d];
-  }
-  return by;
+Winograd::Block Winograd::block_at(const Expr& number) const {
+  const int64_t blocks = ceil_div(places_, side_), parts = deep_ ? ceil_div(s_.od, frames_) : 1;
+  Block b;
+  b.first = (deep_ ? te::floor_mod(number, Expr(blocks)) : number) * Expr(side_);
+  b.places = places_ % side_ == 0 ? Expr(side_) : te::min(Expr(side_), Expr(places_) - b.first);
+  b.frame = b.video = Expr(0);
+  b.frames = Expr(frames_);
+  if (!deep_) return b;
+  const Expr part = te::floor_div(number, Expr(blocks));
+  b.video = te::simplify(te::floor_div(part, Expr(parts)));
+  b.frame = te::simplify(te::floor_mod(part, Expr(parts)) * Expr(frames_));
+  if (s_.od % frames_ != 0) b.frames = te::min(Expr(frames_), Expr(s_.od) - b.frame);
+  return b;
 }
 
-// The taps as they are: [panel][channel][tap][output of the panel].
-Packing Winograd::taps_by_panel() const {
-  const TapSteps by = tap_steps();
-  Packing p{{by.first}, {}, {}, nr_};
-  for (int64_t ch = 0; ch < s_.c; ++ch)
-    for (int64_t t = 0; t < window_; ++t)
-      p.depth.push_back(ch * by.channel + t / s_.taps_across * by.down + t % s_.taps_across * by.across);
-  for (int64_t o = 0; o < s_.o; ++o) p.column.push_back(o * by.output);
-  return p;
-}
-
-void Winograd::transform_taps(float* to) const {
-  const TapSteps by = tap_steps();
-  const float* from = scene_.value(group_.contraction->b->tensor).constant->as<float>().data() + by.first;
-  const auto py = static_cast<size_t>(fy_.patch()), px = static_cast<size_t>(fx_.patch());
-  const auto ty = static_cast<size_t>(s_.taps_down), tx = static_cast<size_t>(s_.taps_across);
-  // A panel of outputs at a time, so that what is written for a point lies together.
-  const auto width = static_cast<size_t>(nr_);
-  std::vector<double> g(ty * tx * width), half(py * tx * width);
-  const auto accumulate = [&](double* sum, double factor, const double* term) {
-    for (size_t l = 0; l < width; ++l) sum[l] += factor * term[l];
-  };
-  std::vector<double> sum(width);
-  for (int64_t panel = 0; panel < panels_; ++panel)
-    for (int64_t ch = 0; ch < s_.c; ++ch) {
-      for (size_t t = 0; t < ty * tx; ++t) {
-        const int64_t at =
-            ch * by.channel + static_cast<int64_t>(t / tx) * by.down + static_cast<int64_t>(t % tx) * by.across;
-        for (size_t l = 0; l < width; ++l) {
-          const int64_t o = panel * nr_ + static_cast<int64_t>(l);
-          g[t * width + l] = o < s_.o ? static_cast<double>(from[o * by.output + at]) : 0;
-        }
-      }
-      std::fill(half.begin(), half.end(), 0.0);
-      for (size_t i = 0; i < py; ++i)
-        for (size_t x = 0; x < tx; ++x)
-          for (size_t y = 0; y < ty; ++y)
-            accumulate(&half[(i * tx + x) * width], fy_.taps[i][y], &g[(y * tx + x) * width]);
-      for (size_t i = 0; i < py; ++i)
-        for (size_t j = 0; j < px; ++j) {
-          std::fill(sum.begin(), sum.end(), 0.0);
-          for (size_t x = 0; x < tx; ++x) accumulate(sum.data(), fx_.taps[j][x], &half[(i * tx + x) * width]);
-          float* out = to + ((static_cast<int64_t>(i * px + j) * panels_ + panel) * s_.c + ch) * nr_;
-          for (size_t l = 0; l < width; ++l) out[l] = static_cast<float>(sum[l]);
-        }
-    }
-}
-
-// One patch of one vector of channels: B^T d B, through local memory that fits in registers or near.
-Stmt Winograd::patch_to_points(const Expr& corner_row, const Expr& corner_column, const Expr& origin, const Expr& tile,
-                               const Expr& channel, int64_t width, bool inside) {
-  const auto py = static_cast<size_t>(fy_.patch()), px = static_cast<size_t>(fx_.patch());
-  const Layout& layout = scene_.layout(group_.contraction->a->tensor);
-  const int half = scratch("half", static_cast<int64_t>(py * px) * lanes_, loop::Scope::Local);
-  const auto vector = [&](const std::function<Stmt(const Expr&)>& body) {
-    const LoopAxis lane = fresh("v", width);
-    return loop(lane, body(lane.expr()), LoopKind::Vector);
-  };
-  // Simplified once: what differs from one element of the patch to the next is a number.
-  const int64_t by_row = layout.strides[s_.row_dim], by_column = layout.strides[s_.column_dim];
-  const Expr corner = te::simplify(origin + corner_row * Expr(by_row) + corner_column * Expr(by_column) + channel);
-  std::vector<Expr> row_inside, column_inside;
-  for (size_t k = 0; k < std::max(py, px) && !inside; ++k) {
-    const Expr step(static_cast<int64_t>(k));
-    row_inside.push_back(te::simplify(te::in_range(corner_row + step, Expr(s_.h))));
-    column_inside.push_back(te::simplify(te::in_range(corner_column + step, Expr(s_.w))));
-  }
-  std::vector<Stmt> parts;
-  for (size_t j = 0; j < px; ++j)
-    for (size_t i = 0; i < py; ++i)
-      parts.push_back(vector([&](const Expr& lane) {
-        const Expr value = combine(fy_.input[i], [&](size_t y) {
-          const int64_t ahead = static_cast<int64_t>(y) * by_row + static_cast<int64_t>(j) * by_column;
-          const Expr read = Expr::read(input_, DType::F32, {corner + lane + Expr(ahead)});
-          if (inside) return read;
-          return te::select(row_inside[y] && column_inside[j], read, Expr::real(DType::F32, 0));
-        });
-        return Stmt::store(half, {Expr(static_cast<int64_t>(i * px + j) * lanes_) + lane}, value);
-      }));
-  const Expr to = te::simplify(tile * Expr(depth_) + channel);
-  for (size_t i = 0; i < py; ++i)
-    for (size_t j = 0; j < px; ++j)
-      parts.push_back(vector([&](const Expr& lane) {
-        const Expr value = combine(fx_.input[j], [&](size_t x) {
-          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * px + x) * lanes_) + lane});
-        });
-        return Stmt::store(points_buffer_, {to + lane + Expr(static_cast<int64_t>(i * px + j) * point_step_)}, value);
-      }));
-  return Stmt::seq(std::move(parts));
-}
-
-Stmt Winograd::to_points(const Expr& first, const Expr& count) {
-  const LoopAxis tile = fresh("tile", block_);
-  const Expr number = first + tile.expr();
+Winograd::Tile Winograd::tile_at(const Block& block, const Expr& frame, const Expr& place) const {
+  const Expr number = block.first + place;
+  Tile t;
+  t.row = te::floor_mod(te::floor_div(number, Expr(across_)), Expr(down_));
+  t.column = te::floor_mod(number, Expr(across_));
+  t.video = block.video, t.frame = frame;
+  if (deep_) return t;
   const Expr image = te::floor_div(number, Expr(down_ * across_));
-  const Expr row =
-      te::floor_mod(te::floor_div(number, Expr(across_)), Expr(down_)) * Expr(fy_.outputs()) - Expr(s_.pad_rows);
-  const Expr column = te::floor_mod(number, Expr(across_)) * Expr(fx_.outputs()) - Expr(s_.pad_columns);
-  const Layout& layout = scene_.layout(group_.contraction->a->tensor);
-  const Expr origin = s_.images < 0 ? Expr(0) : image * Expr(layout.strides[s_.image_dim]);
-  const auto channels = [&](bool inside) {
-    std::vector<Stmt> parts;
-    const int64_t whole = s_.c / lanes_, rest = s_.c % lanes_;
-    if (whole > 0) {
-      const LoopAxis block = fresh("c", whole);
-      parts.push_back(
-          loop(block, patch_to_points(row, column, origin, tile.expr(), block.expr() * Expr(lanes_), lanes_, inside)));
-    }
-    if (rest > 0)
-      parts.push_back(patch_to_points(row, column, origin, tile.expr(), Expr(whole * lanes_), rest, inside));
-    return Stmt::seq(std::move(parts));
-  };
-  const Expr inside = Expr(0) <= row && row + Expr(fy_.patch()) <= Expr(s_.h) && Expr(0) <= column &&
-                      column + Expr(fx_.patch()) <= Expr(s_.w);
-  return loop(tile, Stmt::branch(inside, channels(true), channels(false)), LoopKind::Serial, count);
+  t.video = s_.od == 1 ? image : te::floor_div(image, Expr(s_.od));
+  t.frame = te::floor_mod(image, Expr(s_.od));
+  return t;
 }
 
-// G g G^T of one panel of outputs and `chunk_` channels.
-Stmt Winograd::taps_to_points(const Expr& panel, const Expr& chunk) {
-  const auto py = static_cast<size_t>(fy_.patch()), px = static_cast<size_t>(fx_.patch());
-  const auto tx = static_cast<size_t>(s_.taps_across);
-  const LoopAxis channel = fresh("ch", chunk_), part = fresh("part", nr_ / lanes_);
-  const int half = scratch("half_taps", static_cast<int64_t>(py * tx) * lanes_, loop::Scope::Local);
-  const Expr first = chunk * Expr(chunk_);
-  const auto vector = [&](const std::function<Stmt(const Expr&)>& body) {
-    const LoopAxis lane = fresh("v", lanes_);
-    return loop(lane, body(lane.expr()), LoopKind::Vector);
-  };
-  const Expr column = part.expr() * Expr(lanes_);
-  const Expr from = te::simplify((panel * Expr(s_.c) + first + channel.expr()) * Expr(window_ * nr_) + column);
-  const Expr to = te::simplify(channel.expr() * Expr(nr_) + column);
-  std::vector<Stmt> parts;
-  for (size_t i = 0; i < py; ++i)
-    for (size_t x = 0; x < tx; ++x)
-      parts.push_back(vector([&](const Expr& lane) {
-        const Expr value = combine(fy_.taps[i], [&](size_t y) {
-          return Expr::read(taps_, DType::F32, {from + lane + Expr(static_cast<int64_t>(y * tx + x) * nr_)});
-        });
-        return Stmt::store(half, {Expr(static_cast<int64_t>(i * tx + x) * lanes_) + lane}, value);
-      }));
-  for (size_t i = 0; i < py; ++i)
-    for (size_t j = 0; j < px; ++j)
-      parts.push_back(vector([&](const Expr& lane) {
-        const Expr value = combine(fx_.taps[j], [&](size_t x) {
-          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * tx + x) * lanes_) + lane});
-        });
-        return Stmt::store(tap_points_, {to + lane + Expr(static_cast<int64_t>(i * px + j) * tap_step_)}, value);
-      }));
-  const Expr count = s_.c % chunk_ == 0 ? Expr(chunk_) : te::min(Expr(chunk_), Expr(s_.c) - first);
-  return loop(channel, loop(part, Stmt::seq(std::move(parts))), LoopKind::Serial, te::simplify(count));
+Stmt Winograd::clear_products(int64_t columns, const Expr& point, const Expr& first, const Expr& rows) {
+  const LoopAxis row = fresh("r", block()), lane = fresh("v", columns);
+  const Expr at = te::simplify(point * Expr(product_step_) + (first + row.expr()) * Expr(nr_) + lane.expr());
+  return loop(row, loop(lane, Stmt::store(product_, {at}, Expr::real(DType::F32, 0)), LoopKind::Vector),
+              LoopKind::Serial, rows);
 }
 
-// For every point of the patch the tiles of the block times one panel of taps.
-Stmt Winograd::products(const Expr& panel, int64_t columns, const Expr& count, const Expr& chunk, bool fresh_sums) {
-  const int64_t most_parts = ceil_div(block_, rows_);
+// For every point of the patch the tiles of the block times one panel of the taps in one frame.
+Stmt Winograd::products(const Expr& panel, int64_t columns, const Block& block, const Expr& through, const Expr& chunk,
+                        bool fresh_sums) {
+  const int64_t most_parts = ceil_div(this->block(), rows_);
   const LoopAxis point = fresh("point", points_), part = fresh("part", most_parts);
+  Expr first(0), count = block.places,
+                 ahead_by(0);  // rows that have a frame for this tap; from a tile's row to its patch's
+  if (deep_) {
+    const Expr before = te::simplify(Expr(s_.pad_frames) - through * Expr(s_.step_through));
+    const Expr lowest = te::max(Expr(0), before - block.frame);
+    const Expr highest = te::min(block.frames, Expr(s_.d) + before - block.frame);
+    first = te::simplify(lowest * Expr(side_));
+    count = te::simplify(te::max(Expr(0), highest - lowest) * Expr(side_));
+    ahead_by = (through * Expr(s_.step_through) - Expr(shift_)) * Expr(side_);
+  }
   const Expr start = part.expr() * Expr(rows_), channel = chunk * Expr(chunk_);
-  const Expr height = tiles_ % block_ == 0 && block_ % rows_ == 0 ? Expr(rows_) : te::min(Expr(rows_), count - start);
+  const bool whole = !deep_ && places_ % side_ == 0 && side_ % rows_ == 0;
+  const Expr height = whole ? Expr(rows_) : te::min(Expr(rows_), count - start);
   const Expr depth = te::simplify(s_.c % chunk_ == 0 ? Expr(chunk_) : te::min(Expr(chunk_), Expr(s_.c) - channel));
-  const Expr to = point.expr() * Expr(product_step_) + start * Expr(nr_);
-  const Expr from = point.expr() * Expr(point_step_) + start * Expr(depth_) + channel;
+  const Expr to = point.expr() * Expr(product_step_) + (first + start) * Expr(nr_);
+  const Expr from = point.expr() * Expr(point_step_) + (first + start + ahead_by) * Expr(depth_) + channel;
   const Expr taps_at =
-      transformed_ ? (point.expr() * Expr(panels_) + panel) * Expr(s_.c * nr_) : point.expr() * Expr(tap_step_);
+      transformed_ ? ((point.expr() * Expr(panels_) + panel) * Expr(s_.taps_through) + through) * Expr(s_.c * nr_)
+                   : point.expr() * Expr(tap_step_);
   std::vector<loop::TileOperand> operands = {{points_buffer_, {te::simplify(from)}, {depth_, 0, 1}},
                                              {transformed_ ? taps_ : tap_points_, {te::simplify(taps_at)}, {0, 1, nr_}},
                                              {product_, {te::simplify(to)}, {nr_, 1, 0}}};
   std::optional<loop::TileOperand> ahead;
-  if (!transformed_) {  // the taps of the next channels, or of the next panel
+  if (!transformed_) {  // the taps of the next channels, frame or panel
     const int64_t by = ceil_div(window_ * nr_, points_ * most_parts);
-    const Expr next = (panel * Expr(s_.c) + channel + Expr(chunk_)) * Expr(window_ * nr_);
+    const Expr next =
+        ((panel * Expr(s_.taps_through) + through) * Expr(s_.c) + channel + Expr(chunk_)) * Expr(window_ * nr_);
     const Expr share = (point.expr() * Expr(most_parts) + part.expr()) * Expr(chunk_ * by);
     ahead = loop::TileOperand{taps_, {te::simplify(next + share)}, {0, 0, by}};
   }
   Stmt accumulate = Stmt::tile(tile_, std::move(operands), {height, Expr(columns), depth}, std::move(ahead));
-  if (fresh_sums) {
-    const LoopAxis row = fresh("r", rows_), lane = fresh("v", columns);
-    const Expr at = te::simplify(to + row.expr() * Expr(nr_) + lane.expr());
-    const Stmt cleared = loop(row, loop(lane, Stmt::store(product_, {at}, Expr::real(DType::F32, 0)), LoopKind::Vector),
-                              LoopKind::Serial, height);
-    accumulate = Stmt::seq({cleared, accumulate});
-  }
+  if (fresh_sums) accumulate = Stmt::seq({clear_products(columns, point.expr(), start, height), accumulate});
   const Expr parts = te::simplify(te::floor_div(count + Expr(rows_ - 1), Expr(rows_)));
   return loop(point, loop(part, accumulate, LoopKind::Serial, parts));
 }
 
-Stmt Winograd::one_panel(const Expr& panel, int64_t columns, const Expr& first, const Expr& count) {
-  std::vector<Stmt> parts;
-  const auto some_channels = [&](const Expr& chunk, bool fresh_sums) {
-    const Stmt product = products(panel, columns, count, chunk, fresh_sums);
-    return transformed_ ? product : Stmt::seq({taps_to_points(panel, chunk), product});
-  };
-  parts.push_back(some_channels(Expr(0), true));
-  if (const int64_t more = ceil_div(s_.c, chunk_) - 1; more > 0) {
-    const LoopAxis chunk = fresh("chunk", more);
-    parts.push_back(loop(chunk, some_channels(te::simplify(chunk.expr() + Expr(1)), false)));
+// All rows, taps in all frames; `chunk_` channels.
+Stmt Winograd::split_products(const Expr& chunk, bool fresh_sums) {
+  const LoopAxis point = fresh("point", points_), part = fresh("part", product_rows() / rows_);
+  const Expr start = part.expr() * Expr(rows_);
+  const Expr to = te::simplify(point.expr() * Expr(product_step_) + start * Expr(nr_));
+  const Expr from = te::simplify(point.expr() * Expr(point_step_) + start * Expr(depth_) + chunk * Expr(chunk_));
+  const Expr taps_at = te::simplify(point.expr() * Expr(tap_step_));
+  const std::vector<int64_t> left = {depth_, 0, s_.step_through * side_ * depth_, 2, 1};
+  const std::vector<int64_t> right = {0, 2, chunk_ * nr_, 2 * nr_, 1};
+  Stmt product = Stmt::tile(tile_,
+                            {{points_buffer_, {from}, left},
+                             {points_low_, {from}, left},
+                             {tap_points_, {taps_at}, right},
+                             {tap_points_low_, {taps_at}, right},
+                             {product_, {to}, {nr_, 1, 0, 0, 0}}},
+                            {Expr(rows_), Expr(nr_), Expr(s_.taps_through), Expr(chunk_ / 2), Expr(2)}, {});
+  if (fresh_sums) {
+    const LoopAxis row = fresh("r", rows_), column = fresh("c", nr_);
+    const Expr place = te::simplify(to + row.expr() * Expr(nr_) + column.expr());
+    const Stmt clear = loop(column, Stmt::store(product_, {place}, Expr::real(DType::F32, 0)), LoopKind::Vector);
+    product = Stmt::seq({loop(row, clear), product});
   }
-  parts.push_back(from_points(panel, columns, first, count));
-  return Stmt::seq(std::move(parts));
+  return loop(point, loop(part, product));
 }
 
-// A^T m A of each tile, and what is stored for each of its outputs that exists.
-Stmt Winograd::from_points(const Expr& panel, int64_t columns, const Expr& first, const Expr& count) {
-  const auto px = static_cast<size_t>(fx_.patch());
-  const auto oy = static_cast<size_t>(fy_.outputs()), ox = static_cast<size_t>(fx_.outputs());
-  const LoopAxis tile = fresh("tile", block_), lane = fresh("c", nr_),
-                 place = fresh("place", fy_.outputs() * fx_.outputs());
-  // A few registers of columns at a time: the halves of more would not stay in registers.
-  const int64_t width = columns % lanes_ == 0 && columns > kHalves * lanes_ ? lanes_ : columns;
-  const int half = scratch("half", static_cast<int64_t>(oy * px) * width, loop::Scope::Local);
-  const LoopAxis some = fresh("part", columns / width);
-  const auto vector = [&](const std::function<Stmt(const Expr&)>& body) {
-    const LoopAxis v = fresh("v", width);
-    return loop(v, body(v.expr()), LoopKind::Vector);
-  };
-  const Expr begin = some.expr() * Expr(width);
-  std::vector<Stmt> steps;
-  for (size_t j = 0; j < px; ++j)
-    for (size_t i = 0; i < oy; ++i)
-      steps.push_back(vector([&](const Expr& v) {
-        const Expr value = combine_back(fy_.output[i], [&](size_t y) {
-          const Expr point(static_cast<int64_t>(y * px + j) * product_step_);
-          return Expr::read(product_, DType::F32, {te::simplify(tile.expr() * Expr(nr_) + begin + v + point)});
-        });
-        return Stmt::store(half, {Expr(static_cast<int64_t>(i * px + j) * width) + v}, value);
-      }));
-  for (size_t i = 0; i < oy; ++i)
-    for (size_t j = 0; j < ox; ++j)
-      steps.push_back(vector([&](const Expr& v) {
-        const Expr value = combine_back(fx_.output[j], [&](size_t x) {
-          return Expr::read(half, DType::F32, {Expr(static_cast<int64_t>(i * px + x) * width) + v});
-        });
-        return Stmt::store(result_, {te::simplify(begin + Expr(static_cast<int64_t>(i * ox + j) * nr_) + v)}, value);
-      }));
+Stmt Winograd::one_panel(const Expr& panel, int64_t columns, const Block& block) {
   std::vector<Stmt> parts;
-  if (some.extent > 1) {
-    parts.push_back(loop(some, Stmt::seq(std::move(steps))));
-  } else {
-    te::Substitution first_part;
-    first_part.var(some.var, Expr(0));
-    parts.push_back(substitute(Stmt::seq(std::move(steps)), first_part));
-  }
-  const Expr at = te::simplify(place.expr() * Expr(nr_) + lane.expr());
-  const Epilogue e = epilogue_of(scene_, group_, *accesses_, result_, at, {place.axis(), lane.axis()}, next_var_);
-  const Expr number = first + tile.expr();
-  for (size_t i = 0; i < oy; ++i)
-    for (size_t j = 0; j < ox; ++j) {
-      const Expr row = te::floor_mod(te::floor_div(number, Expr(across_)), Expr(down_)) * Expr(fy_.outputs()) +
-                       Expr(static_cast<int64_t>(i));
-      const Expr column = te::floor_mod(number, Expr(across_)) * Expr(fx_.outputs()) + Expr(static_cast<int64_t>(j));
-      te::Substitution names;
-      const auto set = [&](int axis, const Expr& value) {
-        if (const auto it = e.axes.find(axis); it != e.axes.end()) names.var(it->second.var, value);
-      };
-      set(s_.images, te::floor_div(number, Expr(down_ * across_)));
-      set(s_.rows, row);
-      set(s_.columns, column);
-      set(s_.outputs, panel * Expr(nr_) + lane.expr());
-      names.var(place.var, Expr(static_cast<int64_t>(i * ox + j)));
-      const Stmt store =
-          loop(lane, Stmt::store(e.buffer, {te::simplify(names(e.address))}, te::simplify(names(e.body))),
-               LoopKind::Vector, Expr(columns));
-      Expr exists;
-      if (s_.oh % fy_.outputs() != 0 && i > 0) exists = row < Expr(s_.oh);
-      if (s_.ow % fx_.outputs() != 0 && j > 0) {
-        const Expr there = column < Expr(s_.ow);
-        exists = exists.empty() ? there : exists && there;
-      }
-      parts.push_back(exists.empty() ? store : Stmt::branch(exists, store));
+  const auto some_channels = [&](const Expr& through, const Expr& chunk, bool fresh_sums) {
+    const Stmt product = products(panel, columns, block, through, chunk, fresh_sums);
+    return transformed_ ? product : Stmt::seq({taps_to_points(panel, through, chunk), product});
+  };
+  const int64_t chunks = ceil_div(split_ ? depth_ : s_.c, chunk_);
+  if (split_) {
+    const auto some = [&](const Expr& chunk, bool fresh_sums) {
+      const LoopAxis through = fresh("t", s_.taps_through);
+      return Stmt::seq(
+          {loop(through, taps_to_points(panel, through.expr(), chunk)), split_products(chunk, fresh_sums)});
+    };
+    parts.push_back(some(Expr(0), true));
+    if (chunks > 1) {
+      const LoopAxis chunk = fresh("chunk", chunks - 1);
+      parts.push_back(loop(chunk, some(te::simplify(chunk.expr() + Expr(1)), false)));
     }
-  return loop(tile, Stmt::seq(std::move(parts)), LoopKind::Serial, count);
+  } else if (deep_) {
+    const LoopAxis point = fresh("point", points_), through = fresh("t", s_.taps_through),
+                   chunk = fresh("chunk", chunks);
+    parts.push_back(loop(point, clear_products(columns, point.expr(), Expr(0), Expr(this->block()))));
+    const Stmt frame = chunks == 1 ? some_channels(through.expr(), Expr(0), false)
+                                   : loop(chunk, some_channels(through.expr(), chunk.expr(), false));
+    parts.push_back(loop(through, frame));
+  } else {
+    parts.push_back(some_channels(Expr(0), Expr(0), true));
+    if (chunks > 1) {
+      const LoopAxis chunk = fresh("chunk", chunks - 1);
+      parts.push_back(loop(chunk, some_channels(Expr(0), te::simplify(chunk.expr() + Expr(1)), false)));
+    }
+  }
+  parts.push_back(from_points(panel, columns, block));
+  return Stmt::seq(std::move(parts));
 }
 
 Kernel Winograd::make(std::string name) {
@@ -470,25 +295,28 @@ Kernel Winograd::make(std::string name) {
     return static_cast<int>(kernel_.function.buffers.size()) - 1;
   };
   input_ = argument("input", scene_.layout(c.a->tensor).span, c.a->tensor);
+  const DType stored = split_ ? DType::BF16 : DType::F32;
   if (transformed_) {
-    const int64_t elements = points_ * panels_ * s_.c * nr_;
+    const int64_t elements = points_ * panels_ * s_.taps_through * s_.c * nr_;
     taps_ = argument("taps", elements, scene_.made_constant(elements, [&](float* to) { transform_taps(to); }));
   } else {
     Packing packing = taps_by_panel();
     const int64_t elements = packing.elements();
     taps_ = argument("taps", elements, c.b->tensor, std::move(packing));
-    tap_points_ = scratch("tap_points", points_ * tap_step_);
+    tap_points_ = scratch("tap_points", points_ * tap_step_, loop::Scope::Scratch, stored);
+    if (split_) tap_points_low_ = scratch("tap_points_low", points_ * tap_step_, loop::Scope::Scratch, stored);
   }
-  points_buffer_ = scratch("points", points_ * point_step_);
+  points_buffer_ = scratch("points", points_ * point_step_, loop::Scope::Scratch, stored);
+  if (split_) points_low_ = scratch("points_low", points_ * point_step_, loop::Scope::Scratch, stored);
   product_ = scratch("products", points_ * product_step_);
   result_ = scratch("outputs", fy_.outputs() * fx_.outputs() * nr_);
 
-  const int64_t blocks = ceil_div(tiles_, block_), per_task = ceil_div(panels_, splits_);
+  const int64_t blocks = ceil_div(places_, side_) * (deep_ ? s_.n * ceil_div(s_.od, frames_) : 1),
+                per_task = ceil_div(panels_, splits_);
   const LoopAxis task = fresh("task", blocks * ceil_div(panels_, per_task));
   const Expr split = te::floor_mod(task.expr(), Expr(ceil_div(panels_, per_task)));
-  const Expr first = te::floor_div(task.expr(), Expr(ceil_div(panels_, per_task))) * Expr(block_);
-  const Expr count = tiles_ % block_ == 0 ? Expr(block_) : te::min(Expr(block_), Expr(tiles_) - first);
-  std::vector<Stmt> parts = {to_points(first, count)};
+  const Block block = block_at(te::floor_div(task.expr(), Expr(ceil_div(panels_, per_task))));
+  std::vector<Stmt> parts = {to_points(block)};
   const int64_t whole = s_.o / nr_, rest = s_.o % nr_;
   const Expr begin = split * Expr(per_task);
   if (whole > 0) {
@@ -496,45 +324,52 @@ Kernel Winograd::make(std::string name) {
     const Expr panels = whole == panels_ && whole % per_task == 0
                             ? Expr(per_task)
                             : te::max(Expr(0), te::min(Expr(per_task), Expr(whole) - begin));
-    parts.push_back(loop(p, one_panel(begin + p.expr(), nr_, first, count), LoopKind::Serial, panels));
+    parts.push_back(loop(p, one_panel(begin + p.expr(), nr_, block), LoopKind::Serial, panels));
   }
   if (rest > 0) {
-    const Stmt tail = one_panel(Expr(whole), rest, first, count);
+    const Stmt tail = one_panel(Expr(whole), rest, block);
     const bool alone = ceil_div(panels_, per_task) == 1;
     parts.push_back(alone ? tail : Stmt::branch(te::eq(split, Expr(ceil_div(panels_, per_task) - 1)), tail));
   }
   kernel_.function.body =
       loop(task, Stmt::seq(std::move(parts)), task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
   finish(kernel_, scene_, group_,
-         2.0 * static_cast<double>(window_) * static_cast<double>(s_.n * s_.oh * s_.ow * s_.o) *
-             static_cast<double>(s_.c));
+         2.0 * static_cast<double>(window_ * s_.taps_through) *
+             static_cast<double>(s_.images_made() * s_.oh * s_.ow * s_.o) * static_cast<double>(s_.c));
   return std::move(kernel_);
 }
 
-}  // namespace
-
-bool filterable(const ConvolutionShape& s) {
-  return s.plain() && s.channels_together && s.taps_down == 3 && s.taps_across == 3 && s.c >= 16 && s.o >= 16 &&
-         s.oh >= 4 && s.ow >= 4;
+Decision filterable(const ConvolutionShape& s) {
+  if (!s.plain())
+    return Decision::no("positions or taps are more than one pixel apart, or positions more than one frame");
+  if (!s.channels_together) return Decision::no("channels do not lie together");
+  if (s.taps_down != 3 || s.taps_across != 3) return Decision::no("a plane has other than 3x3 taps");
+  if (s.c < 16 || s.o < 16) return Decision::no("fewer than 16 channels");
+  if (s.oh < 4 || s.ow < 4) return Decision::no("fewer than 4x4 positions");
+  return Decision::yes();
 }
 
 namespace {
 
 std::optional<Winograd> winograd(const Scene& scene, const Group& group, const std::optional<ConvolutionShape>& shape,
-                                 const Cut& cut) {
+                                 const Cut& cut, bool split) {
   if (group.contraction->bytes()) return std::nullopt;
   if (!shape || !shape->plain() || !shape->channels_together || shape->c < 16 || shape->o < 16) return std::nullopt;
   const int64_t ty = shape->taps_down, tx = shape->taps_across;
   const auto tile = [&](int64_t down, int64_t across) {
-    return vector_tile(scene.target, shape->n * ceil_div(shape->oh, down) * ceil_div(shape->ow, across), shape->o);
+    if (split) return loop::split_product_for(scene.target);
+    return vector_tile(scene.target, shape->images_made() * ceil_div(shape->oh, down) * ceil_div(shape->ow, across),
+                       shape->o);
   };
   if (!tile(1, 1)) return std::nullopt;
   if (filterable(*shape)) {
-    const bool large = shape->n * ceil_div(shape->oh, 4) * ceil_div(shape->ow, 4) >= 8;
-    const int64_t outputs = cut.outputs == 2 || cut.outputs == 4 ? cut.outputs : large ? 4 : 2;
+    const bool large = shape->images_made() * ceil_div(shape->oh, 4) * ceil_div(shape->ow, 4) >= 8;
+    // Tiles of 4x4 outputs in two parts would err by 5e-5 of the largest.
+    const int64_t outputs = split ? 2 : cut.outputs == 2 || cut.outputs == 4 ? cut.outputs : large ? 4 : 2;
     return std::optional<Winograd>(std::in_place, scene, group, *shape, filtering(outputs, 3), filtering(outputs, 3),
                                    tile(outputs, outputs), cut);
   }
+  if (split) return std::nullopt;
   // Along one axis. Seven taps: two outputs a tile, as those of four would err by 4e-5 of the largest.
   const bool one_axis = (ty == 1) != (tx == 1);
   const int64_t taps = std::max(ty, tx), outputs = taps == 3 ? 4 : 2;
@@ -546,18 +381,19 @@ std::optional<Winograd> winograd(const Scene& scene, const Group& group, const s
 
 }  // namespace
 
-std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name, const Cut& cut) {
+std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name, const Cut& cut,
+                                      bool split) {
   const std::optional<ConvolutionShape> shape = convolution_shape(scene, group);
-  auto made = winograd(scene, group, shape, cut);
+  auto made = winograd(scene, group, shape, cut, split);
   return made ? std::optional(made->make(name)) : std::nullopt;
 }
 
-std::vector<Cut> winograd_cuts(const Scene& scene, const Group& group) {
+std::vector<Cut> winograd_cuts(const Scene& scene, const Group& group, bool split) {
   const std::optional<ConvolutionShape> shape = convolution_shape(scene, group);
-  const auto made = winograd(scene, group, shape, {});
+  const auto made = winograd(scene, group, shape, {}, split);
   if (!made) return {};
   std::vector<Cut> out = made->cuts();
-  if (filterable(*shape)) out.push_back({0, 0, 0, out.empty() || out[0].outputs == 4 ? 2 : 4});
+  if (filterable(*shape) && !split) out.push_back({0, 0, 0, out.empty() || out[0].outputs == 4 ? 2 : 4});
   return out;
 }
 

@@ -1,4 +1,11 @@
-// 3x3 convolutions by minimal filtering: tiles that fit and tiles that hang over, padding, images, panels, epilogues.
+// 3x3 convolutions by minimal filtering: tiles that fit and tiles that hang over, padding, images, panels, epilogues, and
+// videos, whose taps lie in several frames.
+#include <array>
+
+#include "base/random.h"
+#include "compile/convolution_shape.h"
+#include "compile/label_space.h"
+#include "driver/labelled.h"
 #include "test/unit/compile/compiled.h"
 
 namespace isomer {
@@ -25,6 +32,130 @@ size_t steps(const std::string& text, bool winograd) {
   size_t scratch = 0;
   for (const compile::Step& s : lowered->plan.steps) scratch = std::max<size_t>(scratch, s.scratch_bytes);
   return scratch;
+}
+
+std::string numbers(Random& random, int64_t count) {
+  std::string out = "[";
+  for (int64_t i = 0; i < count; ++i)
+    out += (i ? "," : "") + std::to_string(static_cast<double>(random.below(2001)) / 1000 - 1);
+  return out + "]";
+}
+
+struct Video {
+  int64_t n = 1, c = 16, d = 4, h = 8, w = 8, o = 16, taps = 3, dilation = 1;
+  std::array<int64_t, 6> pads = {1, 1, 1, 1, 1, 1};
+  std::string attrs() const {
+    std::string out = "{dilations=[" + std::to_string(dilation) + ",1,1], pads=[";
+    for (size_t i = 0; i < pads.size(); ++i) out += (i ? "," : "") + std::to_string(pads[i]);
+    return out + "]}";
+  }
+};
+
+// A convolution of a video with random taps between two of one tap, so that it reads and leaves channels that lie together.
+std::string video(const Video& v, Random& random, std::string attrs = {}) {
+  const auto n = [](int64_t x) { return std::to_string(x); };
+  if (attrs.empty()) attrs = v.attrs();
+  return "graph @g(%z: f32[" + n(v.n) + "," + n(v.c) + "," + n(v.d) + "," + n(v.h) + "," + n(v.w) + "]) {\n" +
+         "%x = conv(%z, const f32[" + n(v.c) + "," + n(v.c) + ",1,1,1] " + numbers(random, v.c * v.c) + ")\n" +
+         "%y = relu(conv(%x, const f32[" + n(v.o) + "," + n(v.c) + "," + n(v.taps) + ",3,3] " +
+         numbers(random, v.o * v.c * v.taps * 9) + ", const f32[" + n(v.o) + "] splat(0.5))" + attrs + ")\n" +
+         "return conv(%y, const f32[3," + n(v.o) + ",1,1,1] " + numbers(random, 3 * v.o) + ") }";
+}
+
+// Taps in 1 to 5 frames, padding on any side, few and many frames, videos, sizes that tiles hang over. Small caches cut the
+// frames in blocks.
+TEST(Winograd, VideosOfEveryShape) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const auto pick = [&](int64_t low, int64_t high) {
+      return low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1)));
+    };
+    Video v;
+    v.n = pick(1, 2), v.c = pick(16, 18), v.o = pick(0, 1) == 0 ? 16 : 35;
+    v.taps = std::array<int64_t, 4>{1, 2, 3, 5}[random.below(4)];
+    v.dilation = pick(1, 2);
+    v.h = pick(4, 9), v.w = pick(4, 11);
+    for (int64_t& p : v.pads) p = pick(0, 2);
+    const int64_t reach = (v.taps - 1) * v.dilation + 1;
+    v.d = std::max(pick(1, 9), reach - v.pads[0] - v.pads[3]);
+    for (const size_t i : {size_t{1}, size_t{2}}) v.pads[i] = v.pads[i + 3] = 1;
+    const std::string text = video(v, random);
+    EXPECT_NE(steps(text, true), steps(text, false)) << text.substr(0, 80);
+    expect_filters(text, 2e-5);
+    compile::ExecutableOptions small;
+    small.lower.split = false;
+    small.lower.target = *codegen::host_target();
+    small.lower.target.l2_bytes = 96 << 10;
+    expect_compiles(text, 2e-5, small);
+  }
+}
+
+// The same with products on tile registers, by name; where there are none, the label fits nothing.
+TEST(Winograd, VideosInTwoParts) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    Video v;
+    v.n = random.between(1, 2), v.c = std::array<int64_t, 3>{16, 33, 100}[random.below(3)];
+    v.o = std::array<int64_t, 3>{16, 32, 45}[random.below(3)];
+    v.taps = random.between(1, 3), v.d = random.between(3, 6);
+    v.h = random.between(4, 9), v.w = random.between(4, 11);
+    const ir::Graph plain = graph_of(video(v, random));
+    compile::KernelCache cache;
+    compile::LowerOptions options;
+    options.target = *codegen::host_target();
+    options.weights = false;
+    options.cache = &cache;
+    const auto space = compile::LabelSpace::make(plain, ops::table(), options);
+    ASSERT_TRUE(space.ok());
+    const std::vector<compile::Method> methods(space->factors().size(), compile::Algorithm::SplitFiltering);
+    const compile::Labels labels = space->labels(std::vector<size_t>(space->variables().size()), methods);
+    auto labelled = driver::with_labels(plain, print(labels, options.target));
+    ASSERT_TRUE(labelled.ok());
+    compile::ExecutableOptions built;
+    built.lower.target = options.target;
+    const std::vector<Tensor> inputs = random_inputs(plain, seed);
+    const auto want = interp::run(plain, ops::table(), inputs, {});
+    const auto made = compile::Executable::build(*labelled, ops::table(), built);
+    ASSERT_TRUE(want.ok() && made.ok());
+    auto runner = compile::Runner::make(*made, 2, ISO_POISON);
+    const auto got = runner->run(inputs);
+    ASSERT_TRUE(got.ok());
+    double largest = 0;
+    for (int64_t i = 0; i < (*want)[0].size(); ++i) largest = std::max(largest, std::abs((*want)[0].real(i)));
+    for (int64_t i = 0; i < (*want)[0].size(); ++i)
+      ASSERT_NEAR((*got)[0].real(i), (*want)[0].real(i), 2e-5 * largest) << i;
+  }
+}
+
+TEST(Winograd, VideosWithManyTaps) {
+  Random random(1);
+  Video v;
+  v.c = 70, v.o = 40, v.d = 3;  // taps transformed when they are needed
+  expect_filters(video(v, random), 2e-5);
+  v.c = 100, v.h = 5, v.taps = 2;  // several pieces of channels
+  compile::ExecutableOptions small;
+  small.lower.split = false;
+  small.lower.target = *codegen::host_target();
+  small.lower.target.l2_bytes = 256 << 10;
+  expect_compiles(video(v, random), 2e-5, small);
+}
+
+TEST(Winograd, VideosItLeavesAlone) {
+  for (const char* attrs : {"{strides=[2,1,1], pads=[1,1,1,1,1,1]}", "{strides=[1,2,2], pads=[1,1,1,1,1,1]}",
+                            "{dilations=[1,2,2], pads=[1,2,2,1,2,2]}"}) {
+    Random random(1);
+    const std::string text = video({}, random, attrs);
+    EXPECT_EQ(steps(text, true), steps(text, false)) << attrs;
+    expect_filters(text);
+  }
+  compile::ConvolutionShape s;
+  s.taps_down = s.taps_across = 3, s.c = s.o = 16, s.oh = s.ow = 8, s.channels_together = true;
+  EXPECT_TRUE(compile::filterable(s));
+  s.step_frames = 2;
+  EXPECT_STREQ(compile::filterable(s).reason(),
+               "positions or taps are more than one pixel apart, or positions more than one frame");
 }
 
 // Frames of one video as images, with a dim of one element before and after; by filtering and by windows of an image.
