@@ -365,7 +365,9 @@ def write(name, path):
 
 def main():
     warnings.filterwarnings('ignore')
-    for family in (classifiers, segmentation, pictures, sounds, sequences):
+    sys.modules['networks'] = sys.modules[__name__]  # further.py adds to the same list
+    from further import FAMILIES
+    for family in (classifiers, segmentation, pictures, sounds, sequences) + FAMILIES:
         family()
     folder, wanted = sys.argv[1], sys.argv[2:] or list(NETWORKS)
     os.makedirs(folder, exist_ok=True)

@@ -81,11 +81,14 @@ double ContractionKernel::gain(bool near) {
   const bool constant = scene_.value(c_.b->tensor).constant.has_value();
   const int64_t packed = constant ? 0 : size.batch * size.columns * size.depth;
   const int64_t vector_packed = right_in_place(right) ? 0 : packed;
-  double other = vector_product_cost(size, in_place(false) ? vector_packed : vector_packed + gathered);
+  const int64_t apart = in_place(false) || turns() ? 0 : gathered;
+  double other = vector_product_cost(size, vector_packed + apart) + (turns() ? turned_cost(gathered) : 0);
   if (const auto shape = convolution_shape(scene_, group_); shape && filterable(*shape))
     other = std::min(other,
                      filtered_cost(*shape) + (takes_prologue() ? pass_cost(scene_.value(c_.a->tensor).elements()) : 0));
-  const double left = near ? near_split_cost(gathered) : split_cost(image_ ? pixels : gathered);
+  const double left = near      ? near_split_cost(gathered)
+                      : turns() ? pass_cost(gathered)
+                                : split_cost(image_ ? pixels : gathered);
   return other - split_product_cost(whole) - left - pass_cost(packed);
 }
 
@@ -362,7 +365,7 @@ std::vector<loop::TileOperand> ContractionKernel::operands(const Expr& left_at, 
     return {{rows, {left_at}, {row_step_, 0, 1}}, byte(0), byte(1), byte(2), {result_, {result}, {nr_, 1, 0}}};
   }
   if (!split_)
-    return {{rows, {left_at}, {row_step_, 0, 1}},
+    return {{rows, {left_at}, {row_step_, 0, rows_ == Rows::Turned ? turned_step_ : 1}},
             {right_.buffer, {right_at}, {0, 1, right_depth}},
             {result_, {result}, {nr_, 1, 0}}};
   const Expr low = te::simplify(right_at + Expr(steps * nr_));
@@ -400,6 +403,7 @@ Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t
   Expr left_at, right_at;
   if (rows_ == Rows::InPlace) left_at = point(zero_depth(expr_of(left_.at)));
   if (rows_ == Rows::Gathered) left_at = start * Expr(row_step_);
+  if (rows_ == Rows::Turned) left_at = turned_start(p.first) + start;
   if (rows_ == Rows::Image) left_at = image_row(p.first + start);
   if (rows_ == Rows::Staged)
     left_at = (flat_batch() * Expr(whole_tiles(m_.total())) + p.first + start) * Expr(row_step_);
@@ -448,10 +452,27 @@ te::Substitution ContractionKernel::result_names(const Panel& p, const LoopAxis&
 Stmt ContractionKernel::store(const Panel& p, const LoopAxis& tile) {
   const Expr start = tile.expr() * Expr(tile_rows_), row = p.first + start + row_in_tile_.expr();
   te::Substitution out = result_names(p, tile);
-  const Stmt stored = Stmt::store(out_buffer_, {te::simplify(out(out_address_))}, te::simplify(out(out_body_)));
+  const Expr place = te::simplify(out(out_address_));
+  const Stmt stored = Stmt::store(out_buffer_, {place}, te::simplify(out(out_body_)));
+  const Expr height = height_of(start, p.rows);
   Stmt one_row = loop(lane_, stored, LoopKind::Vector, Expr(p.columns));
   if (image_) one_row = Stmt::branch(begins_window(row), one_row);
-  return loop(row_in_tile_, one_row, LoopKind::Serial, height_of(start, p.rows));
+  const Stmt by_rows = loop(row_in_tile_, one_row, LoopKind::Serial, height);
+  if (!rows_together(place) || p.columns == 1) return by_rows;
+  const Stmt by_columns = loop(lane_, loop(row_in_tile_, stored, LoopKind::Vector), LoopKind::Serial, Expr(p.columns));
+  return height->kind == te::Kind::Int ? by_columns
+                                       : Stmt::branch(te::eq(height, Expr(tile_rows_)), by_columns, by_rows);
+}
+
+// Whether neighbouring rows of a tile are stored side by side and columns are not: a row-major result of a convolution, whose
+// columns, stored one by one, push each other out of the first cache.
+bool ContractionKernel::rows_together(const Expr& place) const {
+  if (image_ || tile_rows_ < 4) return false;
+  const loop::Affine at = loop::affine_of(place);
+  if (at.coefficient(row_in_tile_.var) != 1 || at.coefficient(lane_.var) == 1) return false;
+  return std::all_of(at.terms.begin(), at.terms.end(), [&](const auto& t) {
+    return t.atom->kind == te::Kind::Var || !loop::uses(t.atom, row_in_tile_.var);
+  });
 }
 
 // All tiles of one panel of columns: clear, accumulate over the depth, store through the epilogue.
@@ -493,6 +514,7 @@ Stmt ContractionKernel::tasks() {
   const Expr rows = m % block_rows_ == 0 ? Expr(block_rows_) : te::min(Expr(block_rows_), Expr(m) - first);
   std::vector<Stmt> parts;
   if (rows_ == Rows::Gathered) parts.push_back(gather_rows(main_, first, rows, Expr(0), batch));
+  if (rows_ == Rows::Turned) parts.push_back(gather_turned(first, rows, batch));
   const int64_t whole = n_.total() / nr_, rest = n_.total() % nr_;
   const Expr begin = te::simplify(split * Expr(panels_per_task_), std::vector<te::Axis>{task.axis()});
   if (whole > 0) {

@@ -13,6 +13,7 @@
 #include "compile/convolution_shape.h"
 #include "compile/kernel.h"
 #include "compile/product_cost.h"
+#include "loop/affine.h"
 #include "loop/intrinsics.h"
 
 namespace isomer::compile {
@@ -119,6 +120,16 @@ class ContractionKernel {
   te::Expr flat_batch() const;  // of the batch axes' variables
   loop::Stmt gather_rows(Kernel& kernel, const te::Expr& first, const te::Expr& count, const te::Expr& to_row,
                          te::Substitution& batch);
+  // Rows gathered with their positions side by side (contraction_turned.cc).
+  bool turns() const;
+  std::optional<std::vector<loop::Affine>> guards() const;
+  te::Expr named(const te::Expr& e) const;  // by loop variables
+  std::vector<LoopAxis> border_axes() const;
+  int64_t turned_lines() const;  // for one block
+  te::Expr turned_start(const te::Expr& first) const;
+  std::pair<int64_t, int64_t> open_part(const std::map<int, int64_t>& taps) const;
+  loop::Stmt turned_line(const te::Expr& value, const te::Expr& where, const te::Expr& to, int64_t low, int64_t high);
+  loop::Stmt gather_turned(const te::Expr& first, const te::Expr& count, te::Substitution& batch);
   std::vector<LoopAxis> image_axes() const;
   te::Expr begins_window(const te::Expr& row) const;
   loop::Stmt store_row(const te::Expr& place, const te::Expr& value) const;
@@ -134,6 +145,7 @@ class ContractionKernel {
   };
   loop::Stmt accumulate(const Panel& p, const LoopAxis& tile, int64_t from, int64_t steps);
   loop::Stmt store(const Panel& p, const LoopAxis& tile);
+  bool rows_together(const te::Expr& place) const;
   te::Expr result_at(const Panel& p, const LoopAxis& tile) const;
   te::Substitution result_names(const Panel& p, const LoopAxis& tile) const;
   loop::Stmt panel(const Panel& p);
@@ -184,9 +196,10 @@ class ContractionKernel {
   Accesses* left_accesses_ = nullptr;        // or the kernel's own: where a prologue's values are read
 
   int64_t tile_rows_ = 0, block_rows_ = 0, blocks_ = 0, panels_ = 0, panels_per_task_ = 0, splits_ = 1;
-  enum class Rows : uint8_t { InPlace, Gathered, Staged, Image } rows_ = Rows::InPlace;
+  enum class Rows : uint8_t { InPlace, Gathered, Turned, Staged, Image } rows_ = Rows::InPlace;
   Address left_, right_;  // right: of the packed array, or of the value as it lies
   int64_t row_step_ = 0;
+  int64_t turned_step_ = 1;                              // of turned rows, from one step of the depth to the next
   int gathered_ = -1, gathered_low_ = -1, result_ = -1;  // scratch buffers, or staged ones
   bool packed_right_ = true;
   bool near_ = false;  // what tasks read and write is in the second cache: nothing is fetched ahead

@@ -18,6 +18,12 @@ namespace {
 // Rows so many bytes apart fall into two sets of the first cache.
 constexpr int64_t kBadStride = 2048;
 
+// An odd number of cache lines, so that rows do not fall into the same sets.
+int64_t odd_lines(int64_t elements, int64_t line) {
+  const int64_t lines = ceil_div(elements, line);
+  return (lines % 2 == 0 ? lines + 1 : lines) * line;
+}
+
 }  // namespace
 
 // Whether rows so far apart push each other out of the first cache so much that gathering them costs less: all of them lie
@@ -99,11 +105,19 @@ void ContractionKernel::left() {
     open_left(main_);
     return;
   }
-  // An odd number of cache lines a row, so that rows do not fall into the same sets.
+  if (splits_ == 1 && !split_ && turns()) {
+    rows_ = Rows::Turned;
+    row_step_ = 1;
+    turned_step_ = odd_lines(turned_lines() * m_.list.back().extent, 16);
+    open_left(main_);
+    main_.function.buffers.push_back(
+        {"rows", DType::F32, {k_.total() * turned_step_}, loop::Scope::Scratch, true, true});
+    gathered_ = static_cast<int>(main_.function.buffers.size()) - 1;
+    return;
+  }
   const DType dtype = row_type();
   const auto line = static_cast<int64_t>(64 / size_of(dtype));
-  row_step_ = ceil_div(depth(), line) * line;
-  if (row_step_ / line % 2 == 0) row_step_ += line;
+  row_step_ = odd_lines(depth(), line);
   if (splits_ == 1) {
     rows_ = Rows::Gathered;
     open_left(main_);
@@ -151,14 +165,7 @@ Stmt ContractionKernel::gather_rows(Kernel& kernel, const Expr& first, const Exp
   const LoopAxis row = fresh("r", block_rows_);
   te::Substitution names;
   unflatten_into(names, m_.list, first + row.expr());
-  Expr where = c_.where, value = left_element();
-  te::Substitution stage_names;
-  for (const auto& [id, var] : var_of_) stage_names.var(id, Expr(te::Axis{var, fmt::format("x{}", var), Dim(1)}));
-  for (const te::Axis& a : axes_of(c_, stage()))
-    if (!var_of_.count(a.id)) stage_names.var(a.id, Expr(0));
-  for (const te::Axis& a : stage().body->axes)
-    if (!var_of_.count(a.id)) stage_names.var(a.id, Expr(0));
-  where = stage_names(where);
+  Expr where = named(c_.where), value = left_element();
   std::vector<LoopAxis> depth = k_.list;
   Expr to = (to_row + row.expr()) * Expr(row_step_);
   Expr at_depth(0);

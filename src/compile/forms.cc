@@ -166,6 +166,39 @@ bool take_bytes(Contraction& c, const std::vector<StageValue>& values) {
 
 }  // namespace
 
+bool thin(const Contraction& c, const ModelStage& stage) {
+  constexpr int64_t kFewColumns = 12, kLeastLine = 8;
+  if (c.split || c.bytes() || !c.batch.empty()) return false;
+  const auto in = [](const std::vector<int>& list, int id) {
+    return std::find(list.begin(), list.end(), id) != list.end();
+  };
+  const auto extent = [&](int id) {
+    for (const auto* axes : {&stage.axes, &stage.body->axes})
+      for (const te::Axis& a : *axes)
+        if (a.id == id) return a.extent.value();
+    return int64_t{1};
+  };
+  // The last two dims of an image are the plane; a tap moves along one of them. Either operand may be the image.
+  const auto slides = [&](const te::Expr& image, const std::vector<int>& outputs, const std::vector<int>& positions) {
+    int64_t count = 1;
+    for (const int id : outputs) count *= extent(id);
+    if (count > kFewColumns || image->kind != te::Kind::Read || image->args.size() < 3) return false;
+    bool taps = false;
+    for (size_t d = image->args.size() - 2; d < image->args.size(); ++d) {
+      const auto sum = linear(image->args[d]);
+      if (!sum) return false;
+      int64_t moved = 0;
+      for (const auto& [id, by] : sum->terms) {
+        if (in(positions, id)) moved = std::max(moved, extent(id));
+        taps = taps || (in(c.k, id) && extent(id) > 1);
+      }
+      if (moved < kLeastLine) return false;
+    }
+    return taps;
+  };
+  return slides(c.a, c.n, c.m) || slides(c.b, c.m, c.n);
+}
+
 std::vector<te::Axis> axes_of(const Contraction& c, const ModelStage& stage) {
   std::vector<te::Axis> out;
   for (const te::Axis& a : stage.axes) {

@@ -55,6 +55,8 @@ struct Contraction {
 };
 // `values` are those of the stage's graph.
 std::optional<Contraction> contraction(const ModelStage& stage, const std::vector<StageValue>& values);
+// Whether it is a sum over windows with so few columns that vectors run along positions rather than columns (planes.cc).
+bool thin(const Contraction& contraction, const ModelStage& stage);
 // The stage's axes, the two parts in place of one that is split.
 std::vector<te::Axis> axes_of(const Contraction& contraction, const ModelStage& stage);
 

@@ -1,6 +1,7 @@
 #include "compile/plane_shape.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "compile/window_shape.h"
 #include "te/scalar.h"
@@ -13,27 +14,35 @@ using te::Kind;
 
 namespace {
 
+constexpr int64_t kLeastLine = 8;
+
 std::optional<Along> along(const Expr& index, const te::Axis& axis, int64_t size,
                            const std::vector<te::Axis>& reduced) {
   const auto sum = linear(index);
   if (!sum || sum->of(axis.id) < 1) return std::nullopt;
-  Along out{axis, size, sum->of(axis.id), sum->constant, {}, 0};
+  Along out{axis, size, sum->of(axis.id), sum->constant, 0, {}, 0};
   out.span = out.step * (axis.extent.value() - 1) + 1;
   for (const auto& [id, by] : sum->terms) {
     if (id == axis.id) continue;
     const auto it = std::find_if(reduced.begin(), reduced.end(), [&](const te::Axis& a) { return a.id == id; });
-    if (it == reduced.end() || by < 1) return std::nullopt;
+    if (it == reduced.end()) return std::nullopt;
+    const int64_t reach = by * (it->extent.value() - 1);
     out.taps.emplace_back(*it, by);
-    out.span += by * (it->extent.value() - 1);
+    out.span += std::abs(reach);
+    if (reach < 0) out.first += reach, out.start -= reach;
   }
   return out;
 }
 
 // Whether a guard says no more than that a read stays inside of its plane.
-bool only_inside(const loop::Affine& guard, const Along& a) {
+bool only_inside(loop::Affine guard, const Along& a) {
+  int64_t common = 0;  // the phases of a transposed convolution have their guards in steps of the stride
+  for (const auto& t : guard.terms) common = std::gcd(common, t.coefficient);
+  for (auto& t : guard.terms) t.coefficient /= std::max<int64_t>(1, common);
+  if (common > 1) guard.constant = guard.constant >= 0 ? guard.constant / common : -ceil_div(-guard.constant, common);
   for (const int64_t sign : {1, -1}) {
     size_t terms = 0;
-    bool same = guard.constant == (sign > 0 ? a.first : a.size - 1 - a.first);
+    bool same = guard.constant == (sign > 0 ? a.first + a.start : a.size - 1 - a.first - a.start);
     for (const auto& t : guard.terms) {
       if (t.atom->kind != Kind::Var) return false;
       int64_t by = t.atom->var == a.axis.id ? a.step : 0;
@@ -99,6 +108,18 @@ void find_shared(PlaneShape& s) {
     });
 }
 
+// Brings the axes that move along the last two dims of a read to the end, whatever order the result has.
+bool plane_last(const te::Node& read, std::vector<te::Axis>& axes) {
+  for (const size_t d : {read.args.size() - 2, read.args.size() - 1}) {
+    const auto sum = linear(read.args[d]);
+    if (!sum) return false;
+    const auto it = std::find_if(axes.begin(), axes.end(), [&](const te::Axis& a) { return sum->of(a.id) != 0; });
+    if (it == axes.end()) return false;
+    std::rotate(it, it + 1, axes.end());
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<PlaneShape> plane_shape(const Scene& scene, const Group& group) {
@@ -110,8 +131,11 @@ std::optional<PlaneShape> plane_shape(const Scene& scene, const Group& group) {
   const size_t rank = s.read->args.size();
   const StageValue& value = scene.value(s.read->tensor);
   const Layout& layout = scene.layout(s.read->tensor);
-  if (layout.strides[rank - 1] != 1) return std::nullopt;
+  s.across = layout.strides[rank - 1];
+  s.thin = group.contraction ? !group.contraction->split : !s.tap.empty();
+  if (s.across != 1 && !s.thin) return std::nullopt;
   const std::vector<te::Axis>& reduced = stage.body->axes;
+  if (s.thin && !plane_last(*s.read, *axes)) return std::nullopt;
   auto x = along(s.read->args[rank - 1], axes->back(), value.dims[rank - 1], reduced);
   axes->pop_back();
   auto y = along(s.read->args[rank - 2], axes->back(), value.dims[rank - 2], reduced);
@@ -147,6 +171,22 @@ std::optional<PlaneShape> plane_shape(const Scene& scene, const Group& group) {
     return std::nullopt;
   }
   find_shared(s);
+  // One output has no axis of its own; taps that stay in their channel are no product.
+  if (!group.contraction) {
+    const std::vector<int> moved = te::free_vars(Expr::make(te::Node(*s.read)));
+    s.thin = s.thin && !s.deep.empty() && s.x.extent() >= kLeastLine && s.y.extent() >= kLeastLine &&
+             std::all_of(s.outer.begin(), s.outer.end(),
+                         [&](const te::Axis& a) { return std::find(moved.begin(), moved.end(), a.id) != moved.end(); });
+  }
+  if (!group.contraction && !s.thin && s.across != 1) return std::nullopt;
+  if (s.thin && group.contraction) {
+    const std::vector<int> moved = te::free_vars(Expr::make(te::Node(*s.read)));
+    for (const te::Axis& a : s.outer) {
+      if (std::find(moved.begin(), moved.end(), a.id) != moved.end()) continue;
+      if (s.channel >= 0) return std::nullopt;
+      s.channel = a.id, s.shared = a.extent.value();
+    }
+  }
   return s;
 }
 

@@ -1,7 +1,9 @@
 // Reductions over windows where neighbouring positions lie together in memory and channels do not: depthwise and grouped
 // convolutions and pools between row-major values, as a model's inputs and outputs are. A task copies the planes that one
 // group of channels reads into its scratch memory with the border filled, so that nothing is asked while it computes;
-// a register tile is one vector of positions on several neighbouring lines.
+// a register tile is one vector of positions on several neighbouring lines. Convolutions with few outputs go the same way, in
+// bands of lines that fit in the second cache and with several outputs to a tile; where their input has channels together, the copy
+// takes them apart.
 #include <algorithm>
 #include <map>
 
@@ -26,7 +28,10 @@ namespace {
 constexpr int64_t kWidestGroup = 32;  // channels that share planes; more are better off as a matrix product
 constexpr double kTaskWork = 40000;   // operations that are worth a task of their own
 constexpr int64_t kMostTasks = 256;
-constexpr int64_t kLines = 8;  // of a tile
+constexpr int64_t kLines = 8;    // of a tile,
+constexpr int64_t kSums = 24;    // of all its outputs together,
+constexpr int64_t kOutputs = 4;  // and so many of these at most
+constexpr int64_t kMostBands = 16;
 
 class Planes : KernelWriter {
  public:
@@ -34,9 +39,13 @@ class Planes : KernelWriter {
       : scene_(scene), group_(group), s_(std::move(shape)), stage_(scene.stage(group.stages[0])) {
     lanes_ = scene.lanes(DType::F32);
     while (lanes_ > 4 && s_.x.extent() <= lanes_ / 2) lanes_ /= 2;
-    lines_ = ceil_div(s_.y.extent(), ceil_div(s_.y.extent(), kLines));
+    if (s_.thin) outputs_ = ceil_div(s_.shared, ceil_div(s_.shared, kOutputs));
+    lines_ = ceil_div(s_.y.extent(), ceil_div(s_.y.extent(), std::min(kLines, kSums / outputs_)));
     pitch_ = ceil_div(s_.x.span, s_.x.step);
-    plane_ = s_.y.span * s_.x.step * pitch_;
+    band_ = s_.y.extent();
+    if (s_.thin) cut_bands();
+    span_ = s_.y.span - s_.y.step * (s_.y.extent() - band_);
+    plane_ = span_ * s_.x.step * pitch_;
   }
 
   std::optional<Kernel> make(std::string name);
@@ -44,22 +53,38 @@ class Planes : KernelWriter {
  private:
   using Values = std::map<int, Expr>;
 
-  // All of `count` elements in a row, by vectors: `body` is given where one of them starts.
-  Stmt run(int64_t count, const std::function<Stmt(const Expr&)>& body);
+  // Where a tile stands: its first line in the copied planes and in the result, its first place on them, and its outputs from
+  // those that `values` name on.
+  struct Tile {
+    Values values;
+    Expr in_band, first_line;
+    int64_t lines;
+    Expr start;
+    bool whole;
+    int64_t outputs = 1;
+  };
+
+  void cut_bands();
+  // All of `count` elements in a row, by vectors: `body` is given where one of them starts. `around` is put round each vector.
+  Stmt run(
+      int64_t count, const std::function<Stmt(const Expr&)>& body,
+      const std::function<Stmt(Stmt)>& around = [](Stmt s) { return s; });
   Stmt fill(const Expr& start, int64_t count);
-  Stmt line(const Expr& from, const Expr& to);
-  Stmt copy(const Values& values);
-  Stmt tile(const Values& values, const Expr& first_line, int64_t lines, const Expr& start, bool whole);
-  Stmt updates(const Values& values, const Expr& first_line, int64_t lines, const Expr& start, int acc);
-  Stmt results(const Values& values, const Expr& first_line, int64_t lines, const Expr& start, int acc, bool whole);
-  Stmt tiles(const Values& values);
+  Stmt line(const Expr& from, const Expr& to, const std::function<Stmt(Stmt)>& around);
+  Stmt copy(const Values& values, const Expr& band);
+  Stmt tile(const Tile& t);
+  Stmt updates(const Tile& t, int acc);
+  Stmt results(const Tile& t, int acc);
+  Stmt tiles(const Values& values, const Expr& band);
+  Values of_output(const Tile& t, int64_t output) const;
   Expr place(const Expr& e, const Values& values) const;
 
   const Scene& scene_;
   const Group& group_;
   PlaneShape s_;
   const ModelStage& stage_;
-  int64_t lanes_ = 1, lines_ = 1;
+  int64_t lanes_ = 1, lines_ = 1, outputs_ = 1;
+  int64_t band_ = 1, span_ = 1;    // lines of the result that one task computes, and of a plane that they read
   int64_t pitch_ = 0, plane_ = 0;  // elements of a line of one phase, and of a plane, in scratch
   int scratch_ = -1;
   std::map<int, int> arguments_;  // by value
@@ -76,18 +101,30 @@ Expr Planes::place(const Expr& e, const Values& values) const {
   return te::simplify(at);
 }
 
-Stmt Planes::run(int64_t count, const std::function<Stmt(const Expr&)>& body) {
+// Bands enough for all workers, as many lines in each as the second cache lets planes have.
+void Planes::cut_bands() {
+  const int64_t reach = s_.y.span - s_.y.step * (s_.y.extent() - 1), tiles = ceil_div(s_.y.extent(), lines_);
+  const int64_t line_bytes = 4 * s_.planes() * s_.x.step * pitch_;
+  const auto fits = [&](int64_t n) {
+    return (s_.y.step * (n * lines_ - 1) + reach) * line_bytes <= scene_.target.l2_bytes / 2;
+  };
+  int64_t each = std::clamp<int64_t>(std::max(tiles / kMostBands, reach / (2 * lines_ * s_.y.step)), 1, tiles);
+  while (each > 1 && !fits(each)) --each;
+  band_ = std::min(each * lines_, s_.y.extent());
+}
+
+Stmt Planes::run(int64_t count, const std::function<Stmt(const Expr&)>& body, const std::function<Stmt(Stmt)>& around) {
   std::vector<Stmt> parts;
   const int64_t lanes = scene_.lanes(DType::F32), whole = count / lanes;
   if (whole > 0) {
     const LoopAxis block = fresh("block", whole);
     parts.push_back(
-        loop(block, vector(lanes, [&](const Expr& lane) { return body(block.expr() * Expr(lanes) + lane); })));
+        loop(block, around(vector(lanes, [&](const Expr& lane) { return body(block.expr() * Expr(lanes) + lane); }))));
   }
   int64_t done = whole * lanes;
   for (int64_t width = lanes / 2; width >= 1; width /= 2) {
     if (count - done < width) continue;
-    parts.push_back(vector(width, [&](const Expr& lane) { return body(Expr(done) + lane); }));
+    parts.push_back(around(vector(width, [&](const Expr& lane) { return body(Expr(done) + lane); })));
     done += width;
   }
   return Stmt::seq(std::move(parts));
@@ -99,7 +136,7 @@ Stmt Planes::fill(const Expr& start, int64_t count) {
 }
 
 // One line of a plane: the elements of each phase of the step lie together.
-Stmt Planes::line(const Expr& from, const Expr& to) {
+Stmt Planes::line(const Expr& from, const Expr& to, const std::function<Stmt(Stmt)>& around) {
   std::vector<Stmt> parts;
   const Along& x = s_.x;
   const int buffer = arguments_.at(s_.read->tensor);
@@ -109,24 +146,26 @@ Stmt Planes::line(const Expr& from, const Expr& to) {
     const int64_t origin = x.first + phase;
     const int64_t begin = std::clamp<int64_t>(origin < 0 ? ceil_div(-origin, x.step) : 0, 0, pitch_);
     const int64_t end = std::clamp<int64_t>(origin < x.size ? ceil_div(x.size - origin, x.step) : 0, begin, pitch_);
-    if (begin > 0) parts.push_back(fill(start, begin));
+    if (begin > 0) parts.push_back(around(fill(start, begin)));
     if (end > begin)
-      parts.push_back(run(end - begin, [&](const Expr& at) {
-        const Expr source = from + Expr(origin + begin * x.step) + at * Expr(x.step);
-        te::Substitution names;
-        names.reads([&](const te::Node& n, const std::vector<Expr>&) { return Expr::read(buffer, n.dtype, {source}); });
-        return Stmt::store(scratch_, {start + Expr(begin) + at}, names(s_.copied));
-      }));
-    if (end < pitch_) parts.push_back(fill(start + Expr(end), pitch_ - end));
+      parts.push_back(run(
+          end - begin,
+          [&](const Expr& at) {
+            const Expr source = from + Expr((origin + begin * x.step) * s_.across) + at * Expr(x.step * s_.across);
+            te::Substitution names;
+            names.reads(
+                [&](const te::Node& n, const std::vector<Expr>&) { return Expr::read(buffer, n.dtype, {source}); });
+            return Stmt::store(scratch_, {start + Expr(begin) + at}, names(s_.copied));
+          },
+          around));
+    if (end < pitch_) parts.push_back(around(fill(start + Expr(end), pitch_ - end)));
   }
   return Stmt::seq(std::move(parts));
 }
 
-// Everything that one group of channels reads.
-Stmt Planes::copy(const Values& outer) {
+// Everything that one group of channels reads, for one band of the result.
+Stmt Planes::copy(const Values& outer, const Expr& band) {
   const Along& y = s_.y;
-  const int64_t begin = std::clamp<int64_t>(-y.first, 0, y.span);
-  const int64_t end = std::clamp<int64_t>(y.size - y.first, begin, y.span);
   const int64_t length = s_.x.step * pitch_;
   Values values = outer;
   std::vector<LoopAxis> axes;
@@ -136,32 +175,63 @@ Stmt Planes::copy(const Values& outer) {
     values[a.id] = axes.back().expr();
     number = number * Expr(a.extent.value()) + axes.back().expr();
   }
-  // The plane's own first element: all that moves inside of it is zero.
+  // The plane's own first element: all that moves inside of it is zero, and `first` and `start` are taken off.
   for (const Along* a : {&s_.x, &s_.y}) {
     values[a->axis.id] = Expr(0);
     for (const auto& t : a->taps) values[t.first.id] = Expr(0);
   }
   const int64_t stride = scene_.layout(s_.read->tensor).strides[s_.read->args.size() - 2];
   const Expr read = Expr::make(te::Node(*s_.read));
-  const Expr base = te::simplify(place(read, values) - Expr(s_.x.first) - Expr(y.first * stride));
+  const Expr base = te::simplify(place(read, values) - Expr((s_.x.first + s_.x.start) * s_.across) -
+                                 Expr((y.first + y.start) * stride));
   const Expr start = te::simplify(number * Expr(plane_));
+  const auto planes = [&](Stmt s) {
+    for (size_t i = axes.size(); i-- > 0;) s = loop(axes[i], std::move(s));
+    return s;
+  };
+  const auto same = [](Stmt s) { return s; };
+  const bool apart = s_.across != 1;  // then a few places of all planes at a time
+  const auto of_line = [&](const Expr& in_plane, const Expr& in_scratch) {
+    const Expr from = base + in_plane * Expr(stride), to = start + in_scratch * Expr(length);
+    return apart ? line(from, to, planes) : line(from, to, same);
+  };
   std::vector<Stmt> parts;
-  if (begin > 0) parts.push_back(fill(start, begin * length));
-  if (end > begin) {
-    const LoopAxis row = fresh("line", end - begin);
-    parts.push_back(loop(row, line(base + (row.expr() + Expr(begin + y.first)) * Expr(stride),
-                                   start + (row.expr() + Expr(begin)) * Expr(length))));
+  if (band_ < y.extent()) {
+    const LoopAxis row = fresh("line", span_);
+    const Expr at = band * Expr(band_ * y.step) + row.expr() + Expr(y.first);
+    Stmt empty = fill(start + row.expr() * Expr(length), length);
+    parts.push_back(loop(row, Stmt::branch(Expr(0) <= at && at < Expr(y.size), of_line(at, row.expr()),
+                                           apart ? planes(std::move(empty)) : std::move(empty))));
+  } else {
+    const int64_t begin = std::clamp<int64_t>(-y.first, 0, y.span);
+    const int64_t end = std::clamp<int64_t>(y.size - y.first, begin, y.span);
+    const auto border = [&](int64_t from, int64_t until) {
+      Stmt s = fill(start + Expr(from * length), (until - from) * length);
+      return apart ? planes(std::move(s)) : s;
+    };
+    if (begin > 0) parts.push_back(border(0, begin));
+    if (end > begin) {
+      const LoopAxis row = fresh("line", end - begin);
+      parts.push_back(loop(row, of_line(row.expr() + Expr(begin + y.first), row.expr() + Expr(begin))));
+    }
+    if (end < y.span) parts.push_back(border(end, y.span));
   }
-  if (end < y.span) parts.push_back(fill(start + Expr(end * length), (y.span - end) * length));
   Stmt body = Stmt::seq(std::move(parts));
-  for (size_t i = axes.size(); i-- > 0;) body = loop(axes[i], std::move(body));
+  if (!apart) body = planes(std::move(body));
   // The last vector of the last line may reach beyond it.
   return Stmt::seq({std::move(body), fill(Expr(s_.planes() * plane_), lanes_)});
 }
 
+Planes::Values Planes::of_output(const Tile& t, int64_t output) const {
+  Values values = t.values;
+  if (output > 0) values[s_.channel] = te::simplify(values.at(s_.channel) + Expr(output));
+  return values;
+}
+
 // One update of every sum for every tap that is written out, in the order of the lines that are read.
-Stmt Planes::updates(const Values& outer, const Expr& first_line, int64_t lines, const Expr& start, int acc) {
-  Values values = outer;
+Stmt Planes::updates(const Tile& t, int acc) {
+  Values values;
+  const int64_t lines = t.lines;
   std::vector<LoopAxis> axes;
   Expr plane(0);
   for (const te::Axis& a : s_.deep) {
@@ -170,17 +240,17 @@ Stmt Planes::updates(const Values& outer, const Expr& first_line, int64_t lines,
     plane = plane * Expr(a.extent.value()) + axes.back().expr();
   }
   // Taps that are too many to be written out are loops; those along the lines first.
-  const bool all = lines * s_.x.points() * s_.y.points() <= kMostStatements;
+  const bool all = t.outputs * lines * s_.x.points() * s_.y.points() <= kMostStatements;
   std::vector<std::pair<te::Axis, int64_t>> out;  // written out
-  Expr loops_y(0);
-  for (const auto& t : s_.y.taps) {
+  Expr loops_y(all ? 0 : s_.y.start);
+  for (const auto& tap : s_.y.taps) {
     if (all) {
-      out.push_back(t);
+      out.push_back(tap);
       continue;
     }
-    axes.push_back(fresh("k", t.first.extent.value()));
-    values[t.first.id] = axes.back().expr();
-    loops_y = loops_y + axes.back().expr() * Expr(t.second);
+    axes.push_back(fresh("k", tap.first.extent.value()));
+    values[tap.first.id] = axes.back().expr();
+    loops_y = loops_y + axes.back().expr() * Expr(tap.second);
   }
   const size_t down = out.size();
   out.insert(out.end(), s_.x.taps.begin(), s_.x.taps.end());
@@ -191,7 +261,7 @@ Stmt Planes::updates(const Values& outer, const Expr& first_line, int64_t lines,
   std::vector<Update> list;
   std::vector<int64_t> at(out.size(), 0);
   while (true) {
-    Update u{0, 0, 0, at};
+    Update u{s_.x.start, all ? s_.y.start : 0, 0, at};
     for (size_t i = 0; i < out.size(); ++i) (i < down ? u.y : u.x) += at[i] * out[i].second;
     for (u.line = 0; u.line < lines; ++u.line) list.push_back(u), list.back().y += u.line * s_.y.step;
     size_t d = out.size();
@@ -204,67 +274,79 @@ Stmt Planes::updates(const Values& outer, const Expr& first_line, int64_t lines,
   const int64_t length = s_.x.step * pitch_;
   for (const Update& u : list) {
     for (size_t i = 0; i < out.size(); ++i) values[out[i].first.id] = Expr(u.at[i]);
-    const Expr from = plane * Expr(plane_) + (first_line * Expr(s_.y.step) + loops_y + Expr(u.y)) * Expr(length) +
-                      Expr(u.x % s_.x.step * pitch_ + u.x / s_.x.step) + start;
-    stores.push_back(vector(lanes_, [&](const Expr& lane) {
-      Expr value = Expr::read(scratch_, DType::F32, {te::simplify(from + lane)});
-      if (!s_.tap.empty())
-        value = value * Expr::read(arguments_.at(s_.tap->tensor), DType::F32, {place(s_.tap, values)});
-      return Stmt::store(acc, {Expr(u.line * lanes_) + lane}, value, stage_.body->combiner);
-    }));
+    const Expr from = plane * Expr(plane_) + (t.in_band * Expr(s_.y.step) + loops_y + Expr(u.y)) * Expr(length) +
+                      Expr(u.x % s_.x.step * pitch_ + u.x / s_.x.step) + t.start;
+    for (int64_t o = 0; o < t.outputs; ++o) {
+      Values own = of_output(t, o);
+      own.insert(values.begin(), values.end());
+      stores.push_back(vector(lanes_, [&](const Expr& lane) {
+        Expr value = Expr::read(scratch_, DType::F32, {te::simplify(from + lane)});
+        if (!s_.tap.empty())
+          value = value * Expr::read(arguments_.at(s_.tap->tensor), DType::F32, {place(s_.tap, own)});
+        return Stmt::store(acc, {Expr((o * lines_ + u.line) * lanes_) + lane}, value, stage_.body->combiner);
+      }));
+    }
   }
   Stmt body = Stmt::seq(std::move(stores));
   for (size_t i = axes.size(); i-- > 0;) body = loop(axes[i], std::move(body));
   return body;
 }
 
-Stmt Planes::results(const Values& values, const Expr& first_line, int64_t lines, const Expr& start, int acc,
-                     bool whole) {
-  const LoopAxis line = fresh("line", lines), lane = fresh("v", lanes_);
+Stmt Planes::results(const Tile& t, int acc) {
+  const LoopAxis line = fresh("line", t.outputs * lines_), lane = fresh("v", lanes_);
   const Expr at = line.expr() * Expr(lanes_) + lane.expr();
   const Epilogue e = epilogue_of(scene_, group_, *accesses_, acc, at, {line.axis(), lane.axis()}, next_var_);
   std::vector<Stmt> parts;
-  for (int64_t p = 0; p < lines; ++p) {
-    te::Substitution names;
-    const auto set = [&](int axis, const Expr& value) {
-      if (const auto it = e.axes.find(axis); it != e.axes.end()) names.var(it->second.var, value);
-    };
-    for (const te::Axis& a : s_.outer) set(a.id, values.at(a.id));
-    set(s_.y.axis.id, first_line + Expr(p));
-    set(s_.x.axis.id, start + lane.expr());
-    names.var(line.var, Expr(p));
-    Stmt store = Stmt::store(e.buffer, {te::simplify(names(e.address))}, te::simplify(names(e.body)));
-    const int64_t rest = s_.x.extent() % lanes_;
-    if (!whole && rest != 0) store = Stmt::branch(lane.expr() < Expr(rest), std::move(store));
-    parts.push_back(loop(lane, std::move(store), LoopKind::Vector));
-  }
+  for (int64_t o = 0; o < t.outputs; ++o)
+    for (int64_t p = 0; p < t.lines; ++p) {
+      te::Substitution names;
+      const auto set = [&](int axis, const Expr& value) {
+        if (const auto it = e.axes.find(axis); it != e.axes.end()) names.var(it->second.var, value);
+      };
+      const Values values = of_output(t, o);
+      for (const te::Axis& a : s_.outer) set(a.id, values.at(a.id));
+      set(s_.y.axis.id, t.first_line + Expr(p));
+      set(s_.x.axis.id, t.start + lane.expr());
+      names.var(line.var, Expr(o * lines_ + p));
+      Stmt store = Stmt::store(e.buffer, {te::simplify(names(e.address))}, te::simplify(names(e.body)));
+      const int64_t rest = s_.x.extent() % lanes_;
+      if (!t.whole && rest != 0) store = Stmt::branch(lane.expr() < Expr(rest), std::move(store));
+      store = loop(lane, std::move(store), LoopKind::Vector);
+      const bool beyond = band_ < s_.y.extent() && s_.y.extent() % band_ != 0;  // the last band is not full
+      parts.push_back(beyond ? Stmt::branch(t.first_line + Expr(p) < Expr(s_.y.extent()), std::move(store)) : store);
+    }
   return Stmt::seq(std::move(parts));
 }
 
-Stmt Planes::tile(const Values& values, const Expr& first_line, int64_t lines, const Expr& start, bool whole) {
-  const int acc = buffer("acc", lines_ * lanes_, loop::Scope::Local);
+Stmt Planes::tile(const Tile& t) {
+  const int acc = buffer("acc", t.outputs * lines_ * lanes_, loop::Scope::Local);
   std::vector<Stmt> parts;
-  for (int64_t p = 0; p < lines; ++p)
+  for (int64_t p = 0; p < t.outputs * lines_; ++p)
     parts.push_back(vector(lanes_, [&](const Expr& lane) {
       return Stmt::store(acc, {Expr(p * lanes_) + lane},
                          Expr::real(DType::F32, te::real_identity(stage_.body->combiner)));
     }));
-  parts.push_back(updates(values, first_line, lines, start, acc));
-  parts.push_back(results(values, first_line, lines, start, acc, whole));
+  parts.push_back(updates(t, acc));
+  parts.push_back(results(t, acc));
   return Stmt::seq(std::move(parts));
 }
 
-// All results of one group: some lines at a time, so that what they read stays in the first cache for all channels.
-Stmt Planes::tiles(const Values& outer) {
+// All results of one band of one group: some lines at a time, so that what they read stays in the first cache for all channels.
+Stmt Planes::tiles(const Values& outer, const Expr& band) {
   const int64_t vectors = s_.x.extent() / lanes_, rest = s_.x.extent() % lanes_;
-  const auto across = [&](const Expr& first_line, int64_t lines) {
+  const auto across = [&](const Expr& in_band, int64_t lines) {
     std::vector<Stmt> parts;
+    const Expr first_line = te::simplify(band * Expr(band_) + in_band);
     const auto channels = [&](const Expr& start, bool whole) {
-      if (s_.shared == 1) return tile(outer, first_line, lines, start, whole);
-      const LoopAxis own = fresh("own", s_.shared);
-      Values values = outer;
-      values[s_.channel] = te::simplify(values.at(s_.channel) + own.expr());
-      return loop(own, tile(values, first_line, lines, start, whole));
+      Tile t{outer, in_band, first_line, lines, start, whole, outputs_};
+      if (s_.shared == 1) return tile(t);
+      const LoopAxis own = fresh("own", s_.shared / outputs_);
+      t.values[s_.channel] = te::simplify(outer.at(s_.channel) + own.expr() * Expr(outputs_));
+      std::vector<Stmt> all = {loop(own, tile(t))};
+      t.values[s_.channel] = te::simplify(outer.at(s_.channel) + Expr(own.extent * outputs_));
+      t.outputs = s_.shared % outputs_;
+      if (t.outputs > 0) all.push_back(tile(t));
+      return Stmt::seq(std::move(all));
     };
     if (vectors > 0) {
       const LoopAxis block = fresh("block", vectors);
@@ -273,7 +355,7 @@ Stmt Planes::tiles(const Values& outer) {
     if (rest > 0) parts.push_back(channels(Expr(vectors * lanes_), false));
     return Stmt::seq(std::move(parts));
   };
-  const int64_t whole = s_.y.extent() / lines_, left = s_.y.extent() % lines_;
+  const int64_t whole = band_ / lines_, left = band_ % lines_;
   const LoopAxis number = fresh("tile", whole);
   std::vector<Stmt> parts = {loop(number, across(number.expr() * Expr(lines_), lines_))};
   if (left > 0) parts.push_back(across(Expr(whole * lines_), left));
@@ -283,7 +365,7 @@ Stmt Planes::tiles(const Values& outer) {
 std::optional<Kernel> Planes::make(std::string name) {
   const int64_t copied = s_.planes() * plane_ + lanes_;
   if (copied * 4 > scene_.target.l2_bytes / 2 || s_.shared > kWidestGroup) return std::nullopt;
-  if (lines_ * s_.x.points() > kMostStatements) return std::nullopt;
+  if (outputs_ * lines_ * s_.x.points() > kMostStatements) return std::nullopt;
   kernel_.function.name = std::move(name);
   accesses_.emplace(scene_, group_, group_.rows, kernel_);
   te::for_each_node(stage_.body->args[0], [&](const Expr& n) {
@@ -304,7 +386,12 @@ std::optional<Kernel> Planes::make(std::string name) {
     values[a.id] = te::simplify(axes.back().expr() * Expr(shared));
     rows *= axes.back().extent;
   }
-  Stmt body = Stmt::seq({copy(values), tiles(values)});
+  Expr band(0);
+  if (band_ < s_.y.extent()) {
+    axes.push_back(fresh("band", ceil_div(s_.y.extent(), band_)));
+    band = axes.back().expr();
+  }
+  Stmt body = Stmt::seq({copy(values, band), tiles(values, band)});
 
   const int64_t elements = rows * s_.shared * s_.y.extent() * s_.x.extent();
   const int64_t taps = s_.planes() * s_.x.points() * s_.y.points();
@@ -317,7 +404,9 @@ std::optional<Kernel> Planes::make(std::string name) {
 }  // namespace
 
 std::optional<Kernel> plane_kernel(const Scene& scene, const Group& group, std::string name) {
-  if (group.contraction && (!group.contraction->split || group.contraction->bytes())) return std::nullopt;
+  if (group.contraction && group.contraction->bytes()) return std::nullopt;
+  if (group.contraction && !group.contraction->split && !thin(*group.contraction, scene.stage(group.stages[0])))
+    return std::nullopt;
   auto shape = plane_shape(scene, group);
   if (!shape) return std::nullopt;
   return Planes(scene, group, *std::move(shape)).make(std::move(name));

@@ -6,6 +6,7 @@ namespace isomer::compile {
 namespace {
 
 constexpr double kGathered = 31;         // an element copied to its row
+constexpr double kTurned = 5;            // the same by whole lines
 constexpr double kSplit = 22;            // an element read, taken apart and stored
 constexpr double kNearSplit = 10;        // the same in the first cache
 constexpr double kTileRate = 0.72;       // of one operation
@@ -62,6 +63,8 @@ double vector_product_cost(const ProductSize& size, int64_t gathered) {
 double split_product_cost(const ProductSize& size) { return kTileRate * size.flops(); }
 double split_cost(int64_t elements) { return kSplit * static_cast<double>(elements); }
 double near_split_cost(int64_t elements) { return kNearSplit * static_cast<double>(elements); }
+
+double turned_cost(int64_t elements) { return kTurned * static_cast<double>(elements); }
 
 double pass_cost(int64_t elements) { return kGathered * static_cast<double>(elements); }
 

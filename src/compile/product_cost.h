@@ -31,6 +31,9 @@ double split_product_cost(const ProductSize& size);
 double split_cost(int64_t elements);
 double near_split_cost(int64_t elements);
 
+// To copy so many elements of the left side line by line.
+double turned_cost(int64_t elements);
+
 // To bring so many elements to where they are wanted, through a step of its own.
 double pass_cost(int64_t elements);
 

@@ -164,8 +164,10 @@ class Chooser {
 
   static std::vector<int> columns_last(const Contraction& c, const ModelStage& s) {
     std::vector<int> out, columns;
+    const bool positions_last = thin(c, s);
     for (const te::Axis& a : s.axes) {
-      const bool column = std::find(c.n.begin(), c.n.end(), a.id) != c.n.end() || (c.split && a.id == c.split->axis);
+      const bool column = !positions_last &&
+                          (std::find(c.n.begin(), c.n.end(), a.id) != c.n.end() || (c.split && a.id == c.split->axis));
       (column ? columns : out).push_back(a.id);
     }
     out.insert(out.end(), columns.begin(), columns.end());

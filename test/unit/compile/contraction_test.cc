@@ -64,6 +64,28 @@ TEST(Contraction, ConvolutionsOfEveryKind) {
   expect_compiles("graph @g(%x: f32[1,2,5,6,4], %w: f32[3,2,2,3,2]) { return conv(%x, %w){pads=[1,1,0,0,1,1]} }");
 }
 
+// Few elements of a row lie together, many rows do: lines are copied, each tap with borders of its own.
+TEST(Contraction, FirstLayersOnFewChannels) {
+  for (const char* a : {"", "{pads=[2,2,2,2]}", "{pads=[0,3,4,1]}", "{strides=[2,2], pads=[1,1,1,1]}",
+                        "{strides=[1,3], pads=[2,0,2,4]}", "{dilations=[2,3], pads=[4,6,4,6]}"})
+    for (const char* x : {"1,1,40,37", "2,3,23,50", "3,2,19,16"}) {
+      const std::string channels(1, x[2]);
+      expect_compiles(std::string("graph @g(%x: f32[") + x + "], %w: f32[37," + channels +
+                      ",5,5], %b: f32[37]) { %y = relu(conv(%x, %w, %b)" + a +
+                      ") return %y, reduce_mean(%y, const i64[2] [2,3]) }");
+    }
+  expect_compiles("graph @g(%x: f32[1,1,30,40], %w: f32[64,1,3,3]) { return conv(%x, %w){pads=[40,40,40,40]} }");
+  expect_compiles("graph @g(%x: f32[1,3,1000], %w: f32[64,3,5]) { return conv(%x, %w){pads=[2,2]} }");
+  expect_compiles("graph @g(%x: f32[1,3,9,10,40], %w: f32[20,3,3,3,3]) { return conv(%x, %w){pads=[1,1,1,1,1,1]} }");
+}
+
+TEST(Contraction, ResultsWhoseRowsLieTogether) {
+  expect_compiles(R"(graph @g(%x: f32[1,24,20,33], %w: f32[37,24,3,3], %b: f32[37], %r: f32[1,37,20,33]) {
+    return relu(add(conv(%x, %w, %b){pads=[1,1,1,1]}, %r)) })");
+  expect_compiles("graph @g(%x: f32[2,24,20,33], %w: f32[5,24,1,1]) { return conv(%x, %w) }");
+  expect_compiles("graph @g(%x: f32[200,64], %w: f32[64,50]) { return transpose(matmul(%x, %w)){perm=[1,0]} }");
+}
+
 TEST(Contraction, GroupsAndDepthwise) {
   expect_compiles(R"(graph @g(%x: f32[1,32,7,7], %b: f32[48]) { %w = const f32[48,16,3,3] splat(0.1)
     return relu(conv(%x, %w, %b){group=2, pads=[1,1,1,1]}), conv(%x, %w){group=2, strides=[2,2]} })");

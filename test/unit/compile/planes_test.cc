@@ -56,6 +56,35 @@ TEST(Planes, WindowsAlongOneAxis) {
                   ", %b){group=4, pads=[1,0], strides=[2]} }");
 }
 
+// Few outputs that all read all planes, as they lie in a row-major input and behind a layer that has channels together.
+TEST(Planes, ConvolutionsWithFewOutputs) {
+  const std::pair<const char*, int> layers[] = {{"pads=[1,1,1,1]", 7},
+                                                {"pads=[0,2,1,0]", 1},
+                                                {"strides=[2,2], pads=[1,1,1,1]", 3},
+                                                {"dilations=[2,1], pads=[2,1,2,1]", 12},
+                                                {"strides=[1,3], pads=[20,0,2,9]", 5}};
+  for (const auto& [a, outputs] : layers) {
+    expect_compiles(layer({2, 3, 37, 40}, {outputs, 3, 3, 3}, a, "tanh(%y)"));
+    expect_compiles(
+        fmt::format("graph @g(%x: f32[1,20,41,33]) {{ %a = relu(conv(%x, {})) return conv(%a, {}, {}){{{}}} }}",
+                    numbers({24, 20, 1, 1}), numbers({outputs, 24, 3, 3}), numbers({outputs}), a));
+  }
+  expect_compiles(layer({1, 4, 60, 50}, {3, 4, 9, 9}, "pads=[4,4,4,4]"));
+  expect_compiles(layer({1, 16, 9, 9}, {4, 16, 5, 5}, "pads=[2,2,2,2]", "relu(add(%y, %y))"));
+  expect_compiles(layer({1, 300, 16, 64}, {2, 300, 3, 3}, "pads=[1,1,1,1]"));  // planes that do not fit in the cache
+  for (const char* a :
+       {"strides=[2,2], pads=[1,1,1,1]", "strides=[3,3], pads=[4,4,4,4], output_padding=[2,2]", "strides=[1,2]"})
+    for (const int outputs : {1, 3})
+      expect_compiles(fmt::format("graph @g(%x: f32[1,6,20,24]) {{ return tanh(conv_transpose(%x, {}){{{}}}) }}",
+                                  numbers({6, outputs, 5, 5}), a));
+  // What follows wants channels together again.
+  expect_compiles(
+      fmt::format("graph @g(%x: f32[1,3,24,24]) {{ %a = relu(conv(%x, {}){{pads=[1,1,1,1]}}) %b = "
+                  "max_pool(%a){{kernel_shape=[2,2], "
+                  "strides=[2,2]}} return conv(%b, {}){{pads=[1,1,1,1]}} }}",
+                  numbers({10, 3, 3, 3}), numbers({16, 10, 3, 3})));
+}
+
 TEST(Planes, Pools) {
   for (const char* op : {"max_pool(%x){kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]}",
                          "max_pool(%x){kernel_shape=[3,3], strides=[2,2], ceil_mode=1}",
