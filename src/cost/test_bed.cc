@@ -127,31 +127,45 @@ void read_lines(const std::byte* from, uint64_t bytes) {
 
 }  // namespace
 
-// The rate is looked at outside of the time in which preemptions count.
-TestBed::Stamp TestBed::stamp(bool before) const {
+TestBed::Stamp TestBed::stamp() {
   Stamp s;
-  if (before && shape_.tiles) s.tile_rate = tile_register_rate(*shape_.tiles);
   s.preemptions = preemptions();
   s.cpu_seconds = cpu_seconds();
-  if (!before && shape_.tiles) s.tile_rate = tile_register_rate(*shape_.tiles);
   return s;
 }
 
+void TestBed::begin() {
+  stamps_.clear();
+  rates_.assign(static_cast<size_t>(shape_.threads), {});
+}
+
 std::vector<TestBed::Circumstances> TestBed::circumstances() {
-  stamps_.push_back(stamp(false));  // the last kernel's end
+  stamps_.push_back(stamp());  // the last kernel's end
+  if (shape_.tiles) rates_[0].push_back(tile_register_rate(*shape_.tiles));
   std::vector<Circumstances> out;
-  for (size_t i = 1; i + 1 < stamps_.size(); i += 2)
-    out.push_back({stamps_[i].preemptions == stamps_[i + 1].preemptions,
-                   stamps_[i + 1].cpu_seconds - stamps_[i].cpu_seconds,
-                   std::min(stamps_[i].tile_rate, stamps_[i + 1].tile_rate)});
+  for (size_t i = 1; i + 1 < stamps_.size(); i += 2) {
+    Circumstances c{stamps_[i].preemptions == stamps_[i + 1].preemptions,
+                    stamps_[i + 1].cpu_seconds - stamps_[i].cpu_seconds, 0};
+    if (shape_.tiles) {
+      c.tile_rate = std::min(rates_[0][i], rates_[0][i + 1]);
+      for (const std::vector<double>& thread : rates_)
+        for (size_t k = i; k < std::min(i + 2, thread.size()); ++k) c.tile_rate = std::min(c.tile_rate, thread[k]);
+    }
+    out.push_back(c);
+  }
   return out;
 }
 
+// Rates are looked at outside of the time in which preemptions count.
 int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void* /*scratch*/) {
   auto* bed = static_cast<TestBed*>(arguments[0]);
   const auto threads = static_cast<uint64_t>(bed->shape_.threads);
-  if (begin == 0) bed->stamps_.push_back(bed->stamp(false));
+  if (begin == 0) bed->stamps_.push_back(stamp());
+  const auto look = [&](uint64_t t) {
+    if (bed->shape_.tiles) bed->rates_[t].push_back(tile_register_rate(*bed->shape_.tiles));
+  };
   for (auto t = static_cast<uint64_t>(begin); t < static_cast<uint64_t>(end); ++t) {
+    look(t);
     for (const Region& r : bed->regions_) {
       if (!r.read) continue;
       const uint64_t share = r.bytes / 8 / threads;
@@ -159,8 +173,9 @@ int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void*
       for (uint64_t i = 0; i < share; i += 8) at[i] = at[i];  // one word of a cache line makes it ours
     }
     read_lines(bed->junk_ + t * rounded(bed->shape_.traffic), bed->shape_.traffic);
+    look(t);
   }
-  if (begin == 0) bed->stamps_.push_back(bed->stamp(true));
+  if (begin == 0) bed->stamps_.push_back(stamp());
   return 0;
 }
 

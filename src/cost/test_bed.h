@@ -40,13 +40,14 @@ class TestBed {
   static int32_t renew(void* const* arguments, int64_t begin, int64_t end, void* scratch);
 
   // For each kernel that ran since the last call of begin(): whether the system took no thread of this process off its
-  // core meanwhile, the processor time of the process, and the lower of the rates of tile registers before and after it.
+  // core meanwhile, the processor time of the process, and the lowest rate of tile registers that a thread had before or
+  // after it.
   struct Circumstances {
     bool undisturbed = false;
     double cpu_seconds = 0;
     double tile_rate = 0;  // 0: not asked for
   };
-  void begin() { stamps_.clear(); }
+  void begin();
   std::vector<Circumstances> circumstances();
 
  private:
@@ -68,10 +69,11 @@ class TestBed {
   struct Stamp {
     long preemptions = 0;
     double cpu_seconds = 0;
-    double tile_rate = 0;
   };
-  Stamp stamp(bool before) const;
+  static Stamp stamp();
   std::vector<Stamp> stamps_;  // at the begin of renew and at its end, in turns
+  // Of tile registers, the same, by task of renew: a task has a thread of its own, and the others' cores may be slower.
+  std::vector<std::vector<double>> rates_;
   std::vector<Region> regions_;
 };
 

@@ -304,7 +304,7 @@ class Optimization {
   Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) {
     RaceOptions how;
     how.seconds = options_.timing_seconds;
-    how.one_thread = options_.threads == 1;
+    how.threads = pricer_->options().threads;
     how.target = pricer_->options().target;
     how.tile_rate = pricer_->tile_rate();
     std::vector<Executor*> runners;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <thread>
 
 #ifdef ISOMER_HAS_COMPILER
 #include "cost/tile_rate.h"
@@ -30,12 +31,20 @@ double clock_of(bool one_thread) {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-double tile_rate([[maybe_unused]] const loop::Target& target) {
+// The lowest of as many threads at the same time: another core may be slower than this one.
+double tile_rate([[maybe_unused]] const loop::Target& target, [[maybe_unused]] int threads) {
+  double lowest = 0;
 #ifdef ISOMER_HAS_COMPILER
-  return cost::tile_register_rate(target);
-#else
-  return 0;
+  lowest = cost::tile_register_rate(target);
+  if (lowest == 0) return 0;
+  std::vector<double> rates(static_cast<size_t>(std::max(threads, 1)) - 1);
+  std::vector<std::thread> others;
+  for (double& rate : rates) others.emplace_back([&] { rate = cost::tile_register_rate(target); });
+  lowest = std::min(lowest, cost::tile_register_rate(target));
+  for (std::thread& t : others) t.join();
+  for (const double rate : rates) lowest = std::min(lowest, rate);
 #endif
+  return lowest;
 }
 
 std::vector<double> at_full_rate(const std::vector<Run>& runs, double best) {
@@ -45,13 +54,18 @@ std::vector<double> at_full_rate(const std::vector<Run>& runs, double best) {
   return out;
 }
 
-Expected<Run> timed(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
-  Run run;
-  const double before = tile_rate(options.target), start = clock_of(options.one_thread);
-  ISOMER_CHECK_OK(executor.run(inputs));
-  run.seconds = clock_of(options.one_thread) - start;
-  run.tile_rate = std::min(before, tile_rate(options.target));
-  return run;
+// Some runs of one executor.
+Expected<std::vector<Run>> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
+  std::vector<Run> runs;
+  const double before = tile_rate(options.target, options.threads), begin = clock_of(false);
+  for (int n = 0; n < kTurnRuns || clock_of(false) - begin < kTurnSeconds; ++n) {
+    const double start = clock_of(options.threads == 1);
+    ISOMER_CHECK_OK(executor.run(inputs));
+    runs.push_back({clock_of(options.threads == 1) - start, before});
+  }
+  const double after = tile_rate(options.target, options.threads);
+  for (Run& r : runs) r.tile_rate = std::min(before, after);
+  return runs;
 }
 
 }  // namespace
@@ -73,12 +87,9 @@ Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const 
     const double passed = clock_of(false) - begin;
     if (round >= kRounds && passed >= options.seconds && (!wanting() || passed >= kPatience * options.seconds)) break;
     for (size_t i = 0; i < runners.size(); ++i) {
-      const double turn = clock_of(false);
-      for (int n = 0; n < kTurnRuns || clock_of(false) - turn < kTurnSeconds; ++n) {
-        ISOMER_TRY(const Run run, timed(*runners[i], inputs, options));
-        best = std::max(best, run.tile_rate);
-        runs[i].push_back(run);
-      }
+      ISOMER_TRY(const std::vector<Run> more, turn(*runners[i], inputs, options));
+      best = std::max(best, more[0].tile_rate);
+      runs[i].insert(runs[i].end(), more.begin(), more.end());
     }
   }
   std::vector<double> out;

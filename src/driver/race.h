@@ -10,9 +10,9 @@ namespace isomer::driver {
 
 struct RaceOptions {
   double seconds = 2;
-  // Of one thread the processor time counts, to which others on the machine add little; else the time on the clock.
-  bool one_thread = false;
-  // With tile registers: runs that did not have their full rate do not count, unless there are no others.
+  // Of each executor. Of one the processor time counts, to which others on the machine add little; else the time on the clock.
+  int threads = 1;
+  // With tile registers: turns in which a core did not have their full rate do not count, unless there are no others.
   loop::Target target;
   double tile_rate = 0;  // the best that they were seen to have
 };

@@ -153,7 +153,8 @@ TEST_F(Optimize, ASecondRunTakesOverWhatWasChecked) {
   EXPECT_EQ(second->changed, first->changed);
   EXPECT_EQ(second->errors.size(), first->errors.size());
   EXPECT_EQ(second->after.kernels, first->after.kernels);
-  EXPECT_EQ(second->tested, first->tested);  // each rewrite is tested every time
+  // Each rewrite is tested every time; what the timing threw away is not made again.
+  EXPECT_EQ(second->tested, first->changed ? first->tested : 0U);
   with.inputs.seed += 1;
   const auto other_inputs = optimize(model(), with);
   ASSERT_TRUE(other_inputs.ok());
