@@ -8,11 +8,8 @@
 #include <ctime>
 #include <set>
 
-#include "driver/labelled.h"
 #include "driver/open_sizes.h"
-#include "driver/race.h"
 #include "driver/rule_files.h"
-#include "driver/summary.h"
 #include "driver/trace_file.h"
 #include "driver/verdict.h"
 #include "ops/table.h"
@@ -22,6 +19,7 @@
 #ifdef ISOMER_HAS_COMPILER
 #include "codegen/codegen.h"
 #include "cost/pricer.h"
+#include "driver/candidates.h"
 #endif
 
 namespace isomer::driver {
@@ -30,9 +28,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kNoise = 1.01;                    // times within this of each other are the same
-constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was priced as folded has to be folded
-constexpr double kPromising = 0.03;                // gain of a region below which its rewrites may be left out
+constexpr double kNoise = 1.01;      // times within this of each other are the same
+constexpr double kPromising = 0.03;  // gain of a region below which its rewrites may be left out
 // Of the budget: until labels of the start are found, and for those of what the search finds.
 constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
 constexpr int kSearchVersion = 5;  // a search that finds other things on the same prices has another one
@@ -46,6 +43,7 @@ class Optimization {
     begin_ = Clock::now();
     ISOMER_TRY(out_.assumed, open_sizes(original_, options_.assumed, options_.inputs));
     ISOMER_TRY(out_.start, passes::run_pipeline(original_, ops::table(), "inference"));
+    candidates_.emplace(out_.start, rules_, out_.assumed, *pricer_);
     ISOMER_TRY(const std::string question, search_question());
     if (!recall(question)) ISOMER_CHECK_OK(search());
     ISOMER_CHECK_OK(name_rules());
@@ -64,13 +62,6 @@ class Optimization {
   }
 
  private:
-  struct Candidate {
-    ir::Graph graph;
-    std::vector<search::Step> steps;
-    std::string labels;
-    std::unique_ptr<Executor> executor;
-    double fastest = 1e30;
-  };
   using InputSets = std::vector<std::vector<Tensor>>;
 
   Expected<void> prepare() {
@@ -258,93 +249,36 @@ class Optimization {
     return {};
   }
 
-  // Not compiled yet.
-  Expected<Candidate> made(const std::vector<search::Step>& steps, const std::string& labels) {
-    Candidate c{out_.start, {}, labels, nullptr};
-    if (!steps.empty()) {
-      const bool some = steps.size() < out_.steps.size();
-      ISOMER_TRY(search::Replayed r, search::replay(out_.start, ops::table(), rules_, steps, nullptr, some));
-      passes::Options all;
-      all.limits.node_growth = all.limits.total_growth = kMostGrowth;
-      ISOMER_TRY(c.graph, passes::run_pipeline(r.graph, ops::table(), "inference", all));
-      c.steps = std::move(r.steps);
-    }
-    ISOMER_TRY(c.graph, with_labels(c.graph, labels));
-    return c;
+  // Only some of the steps that were found may be asked for.
+  Expected<Candidate> made(const std::vector<search::Step>& steps, const std::string& labels) const {
+    return candidates_->make(steps, labels, steps.size() < out_.steps.size());
   }
 
-  Expected<Candidate> candidate(const std::vector<search::Step>& steps, const std::string& labels) {
+  Expected<Candidate> compiled(const std::vector<search::Step>& steps, const std::string& labels) const {
     ISOMER_TRY(Candidate c, made(steps, labels));
-    ISOMER_CHECK_OK(compile(c));
+    ISOMER_CHECK_OK(candidates_->compile(c));
     return c;
-  }
-
-  Expected<void> compile(Candidate& c) {
-    ISOMER_TRY(const ir::Graph sized, with_sizes(c.graph, out_.assumed));
-    ExecutorOptions o;
-    o.native.threads = options_.threads;
-    o.native.accuracy = accuracy_;
-    ISOMER_TRY(Executor e, Executor::make(sized, o));
-    c.executor = std::make_unique<Executor>(std::move(e));
-    return {};
   }
 
   // The candidate with its best layouts and algorithms; nothing where those are the compiler's own.
   Expected<std::optional<Candidate>> labelled(const Candidate& from) {
-    ISOMER_TRY(const ir::Graph sized, with_sizes(from.graph, out_.assumed));
-    const auto best = pricer_->label(sized, cost::Pricer::Extent::Model, label_options(1));
-    if (best.ok()) out_.untried = std::max(out_.untried, best->untried);
-    if (!best.ok() || best->labels.empty()) return std::optional<Candidate>();
-    Candidate c{from.graph, from.steps, print(best->labels, pricer_->options().target), nullptr};
-    ISOMER_TRY(c.graph, with_labels(c.graph, c.labels));
-    ISOMER_CHECK_OK(compile(c));
-    return std::optional(std::move(c));
-  }
-
-  Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) {
-    RaceOptions how;
-    how.seconds = options_.timing_seconds;
-    how.threads = pricer_->options().threads;
-    how.target = pricer_->options().target;
-    how.tile_rate = pricer_->tile_rate();
-    std::vector<Executor*> runners;
-    for (const Candidate& c : all) runners.push_back(c.executor.get());
-    ISOMER_TRY(const std::vector<double> fastest, race(runners, inputs, how));
-    for (size_t i = 0; i < all.size(); ++i) all[i].fastest = fastest[i];
-    return {};
-  }
-
-  Figures figures(const Candidate& c) {
-    Figures f;
-    const Summary s = take_inventory(c.graph);
-    for (const auto& [op, count] : s.operators) f.operators += count;
-    f.parameters = s.parameters;
-    const ExecutorFacts facts = c.executor->facts();
-    f.kernels = facts.native.steps;
-    f.weight_bytes = facts.native.weight_bytes;
-    f.arena_bytes = facts.native.arena_bytes;
-    f.measured = c.fastest < 1e30 ? c.fastest : 0;
-    const auto sized = with_sizes(c.graph, out_.assumed);
-    if (!sized.ok()) return f;
-    if (const auto parts = pricer_->kernels(*sized); parts.ok())
-      for (const cost::KernelPrice& k : *parts) f.estimated += k.estimate, f.priced += k.seconds;
-    return f;
+    return candidates_->labelled(from, label_options(1), out_.untried);
   }
 
   bool given() const { return options_.replay || out_.remembered; }
 
   // The input, all that was found, what is left of it without the regions that promise little; with layouts, these with
   // their labels in front.
-  Expected<std::vector<Candidate>> candidates() {
+  Expected<std::vector<Candidate>> contenders() {
     std::vector<Candidate> all;
-    ISOMER_TRY(Candidate input, candidate({}, ""));
+    ISOMER_TRY(Candidate input, compiled({}, ""));
     // What the input can do without is not asked of the candidates again; their results are checked as they are.
     const AccuracyFacts tried = input.executor->facts().native.accuracy;
-    accuracy_ = tried.given_up >= 0 ? Accuracy::Checked : Accuracy::Unchecked;
+    candidates_->accuracy = tried.given_up >= 0 ? Accuracy::Checked : Accuracy::Unchecked;
     all.push_back(std::move(input));
     if (given()) {
       if (out_.steps.empty() && out_.labels.empty()) return all;
-      ISOMER_TRY(Candidate result, candidate(out_.steps, out_.labels));
+      ISOMER_TRY(Candidate result, compiled(out_.steps, out_.labels));
       all.push_back(std::move(result));
       return all;
     }
@@ -358,11 +292,11 @@ class Optimization {
       return {};
     };
     if (!out_.steps.empty()) {
-      ISOMER_TRY(Candidate result, candidate(out_.steps, ""));
+      ISOMER_TRY(Candidate result, compiled(out_.steps, ""));
       ISOMER_CHECK_OK(add(std::move(result)));
       const std::vector<search::Step> some = promising(kPromising);
       if (!some.empty() && some.size() < out_.steps.size()) {
-        ISOMER_TRY(Candidate fewer, candidate(some, ""));
+        ISOMER_TRY(Candidate fewer, compiled(some, ""));
         ISOMER_CHECK_OK(add(std::move(fewer)));
       }
     }
@@ -389,12 +323,12 @@ class Optimization {
   // noise is taken: all steps before fewer.
   Expected<void> choose(const ir::Graph& sized, const InputSets& sets) {
     const std::vector<Tensor>& inputs = sets[0];
-    ISOMER_TRY(std::vector<Candidate> all, candidates());
+    ISOMER_TRY(std::vector<Candidate> all, contenders());
     if (all.size() > 1) {
       ISOMER_CHECK_OK(check(all[1], sized, sets));
       if (out_.culprit) return {};
     }
-    ISOMER_CHECK_OK(time(all, inputs));
+    ISOMER_CHECK_OK(candidates_->time(all, inputs, options_.timing_seconds));
     double best = all[0].fastest;
     for (const Candidate& c : all) best = std::min(best, c.fastest);
     size_t taken = 0;
@@ -411,8 +345,8 @@ class Optimization {
                                "the rewrites that were found make the model slower when it is run ({:.3f} ms to "
                                "{:.3f} ms)",
                                1e3 * all[0].fastest, 1e3 * all[1].fastest);
-    out_.before = figures(all[0]);
-    out_.after = figures(all[taken]);
+    out_.before = candidates_->figures(all[0]);
+    out_.after = candidates_->figures(all[taken]);
     take(std::move(all[taken]));
     return {};
   }
@@ -452,7 +386,7 @@ class Optimization {
   rewrite::RuleLibrary library_;
   std::vector<const rewrite::Rule*> rules_;
   std::shared_ptr<cost::Pricer> pricer_;
-  Accuracy accuracy_ = Accuracy::Checked;
+  std::optional<CandidateMaker> candidates_;  // of out_.start
   Optimized out_;
   Clock::time_point begin_;
 };

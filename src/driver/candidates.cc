@@ -1,0 +1,89 @@
+#ifdef ISOMER_HAS_COMPILER
+
+#include "driver/candidates.h"
+
+#include <algorithm>
+
+#include "driver/labelled.h"
+#include "driver/race.h"
+#include "driver/summary.h"
+#include "ops/table.h"
+#include "passes/manager.h"
+
+namespace isomer::driver {
+namespace {
+
+constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was priced as folded has to be folded
+
+}  // namespace
+
+Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels,
+                                         bool lenient) const {
+  Candidate c{start_, {}, labels, nullptr};
+  if (!steps.empty()) {
+    ISOMER_TRY(search::Replayed r, search::replay(start_, ops::table(), rules_, steps, nullptr, lenient));
+    passes::Options all;
+    all.limits.node_growth = all.limits.total_growth = kMostGrowth;
+    ISOMER_TRY(c.graph, passes::run_pipeline(r.graph, ops::table(), "inference", all));
+    c.steps = std::move(r.steps);
+  }
+  ISOMER_TRY(c.graph, with_labels(c.graph, labels));
+  return c;
+}
+
+Expected<void> CandidateMaker::compile(Candidate& c) const {
+  ISOMER_TRY(const ir::Graph sized, with_sizes(c.graph, sizes_));
+  ExecutorOptions o;
+  o.native.threads = pricer_.options().threads;
+  o.native.accuracy = accuracy;
+  ISOMER_TRY(Executor e, Executor::make(sized, o));
+  c.executor = std::make_unique<Executor>(std::move(e));
+  return {};
+}
+
+Expected<std::optional<Candidate>> CandidateMaker::labelled(const Candidate& from, const cost::LabelOptions& how,
+                                                            size_t& untried) const {
+  ISOMER_TRY(const ir::Graph sized, with_sizes(from.graph, sizes_));
+  const auto best = pricer_.label(sized, cost::Pricer::Extent::Model, how);
+  if (best.ok()) untried = std::max(untried, best->untried);
+  if (!best.ok() || best->labels.empty()) return std::optional<Candidate>();
+  Candidate c{from.graph, from.steps, print(best->labels, pricer_.options().target), nullptr};
+  ISOMER_TRY(c.graph, with_labels(c.graph, c.labels));
+  ISOMER_CHECK_OK(compile(c));
+  return std::optional(std::move(c));
+}
+
+Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs,
+                                    double seconds) const {
+  RaceOptions how;
+  how.seconds = seconds;
+  how.threads = pricer_.options().threads;
+  how.target = pricer_.options().target;
+  how.tile_rate = pricer_.tile_rate();
+  std::vector<Executor*> runners;
+  for (const Candidate& c : all) runners.push_back(c.executor.get());
+  ISOMER_TRY(const std::vector<double> fastest, race(runners, inputs, how));
+  for (size_t i = 0; i < all.size(); ++i) all[i].fastest = fastest[i];
+  return {};
+}
+
+Figures CandidateMaker::figures(const Candidate& c) const {
+  Figures f;
+  const Summary s = take_inventory(c.graph);
+  for (const auto& [op, count] : s.operators) f.operators += count;
+  f.parameters = s.parameters;
+  const ExecutorFacts facts = c.executor->facts();
+  f.kernels = facts.native.steps;
+  f.weight_bytes = facts.native.weight_bytes;
+  f.arena_bytes = facts.native.arena_bytes;
+  f.measured = c.fastest < 1e30 ? c.fastest : 0;
+  const auto sized = with_sizes(c.graph, sizes_);
+  if (!sized.ok()) return f;
+  if (const auto parts = pricer_.kernels(*sized); parts.ok())
+    for (const cost::KernelPrice& k : *parts) f.estimated += k.estimate, f.priced += k.seconds;
+  return f;
+}
+
+}  // namespace isomer::driver
+
+#endif
