@@ -6,6 +6,7 @@
 #include "te/expr.h"
 
 namespace llvm {
+class Function;
 class Module;
 class Constant;
 }  // namespace llvm
@@ -43,6 +44,7 @@ class Arith {
   llvm::Value* int_power(DType type, llvm::Value* x, llvm::Value* y);
   // Calls a function of libm (the name for doubles), lane by lane.
   llvm::Value* library(const char* name, llvm::Value* x, llvm::Value* y = nullptr);
+  llvm::Function* sine_function(te::UnaryOp op, llvm::Type* type);
 
   llvm::IRBuilderBase& b_;
   const Numbers& numbers_;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "codegen/llvm/arith.h"
 #include "codegen/llvm/math.h"
+#include "codegen/llvm/module.h"
 
 namespace isomer::codegen {
 
@@ -97,9 +98,44 @@ llvm::Value* Arith::real_unary(UnaryOp op, llvm::Value* x) {
     case UnaryOp::Erf:
       if (single) return erf_f32(b_, x, avx512);
       break;
+    case UnaryOp::Sin:
+    case UnaryOp::Cos:
+      if (single) return b_.CreateCall(sine_function(op, x->getType()), {x});
+      break;
     default: break;
   }
   return library(library_name(op), x);
+}
+
+// Angles of any size: those that are too large, infinite or no numbers ask libm, each for itself.
+llvm::Function* Arith::sine_function(UnaryOp op, llvm::Type* type) {
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+  const std::string name =
+      std::string("iso.") + library_name(op) + "." + std::to_string(vector ? vector->getNumElements() : 1);
+  if (llvm::Function* f = module_.getFunction(name)) return f;
+  auto* f = llvm::Function::Create(llvm::FunctionType::get(type, {type}, false), llvm::Function::InternalLinkage, name,
+                                   module_);
+  set_attributes(*f, target_);
+  const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  auto* entry = llvm::BasicBlock::Create(module_.getContext(), "entry", f);
+  auto* asked = llvm::BasicBlock::Create(module_.getContext(), "asked", f);
+  auto* done = llvm::BasicBlock::Create(module_.getContext(), "done", f);
+  b_.SetInsertPoint(entry);
+  llvm::Value* x = f->getArg(0);
+  llvm::Value* large = b_.CreateFCmpUGT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x),
+                                        llvm::ConstantFP::get(type, static_cast<double>(kLargestAngle)));
+  llvm::Value* known = b_.CreateSelect(large, llvm::Constant::getNullValue(type), x);
+  llvm::Value* near = sine_f32(b_, known, op == UnaryOp::Cos);
+  b_.CreateCondBr(vector ? b_.CreateOrReduce(large) : large, asked, done);
+  b_.SetInsertPoint(asked);
+  llvm::Value* far = b_.CreateSelect(large, library(library_name(op), x), near);
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+  llvm::PHINode* result = b_.CreatePHI(type, 2);
+  result->addIncoming(near, entry);
+  result->addIncoming(far, asked);
+  b_.CreateRet(result);
+  return f;
 }
 
 llvm::Value* Arith::library(const char* name, llvm::Value* x, llvm::Value* y) {

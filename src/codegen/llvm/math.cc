@@ -205,4 +205,36 @@ llvm::Value* erf_plus_one_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx51
   return b.CreateSelect(b.CreateFCmpOLT(a, f.number(1.0f)), small, large);
 }
 
+llvm::Value* sine_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool cosine) {
+  llvm::Type *type = x->getType(), *wide = b.getDoubleTy(), *whole = b.getInt64Ty();
+  if (const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type)) {
+    wide = llvm::FixedVectorType::get(wide, vector->getNumElements());
+    whole = llvm::FixedVectorType::get(whole, vector->getNumElements());
+  }
+  const auto number = [&](double v) { return llvm::ConstantFP::get(wide, v); };
+  const auto fma = [&](llvm::Value* p, llvm::Value* q, llvm::Value* r) {
+    return b.CreateIntrinsic(llvm::Intrinsic::fma, {wide}, {p, q, r});
+  };
+  // Adding 3 * 2^51 leaves the number of quarter turns in the low bits; pi / 2 in two parts leaves what is beyond them.
+  constexpr double kShift = 6755399441055744.0;
+  llvm::Value* d = b.CreateFPExt(x, wide);
+  llvm::Value* shifted = fma(d, number(0.63661977236758134308), number(kShift));
+  llvm::Value* turns = b.CreateFSub(shifted, number(kShift));
+  llvm::Value* r = fma(turns, number(-1.57079632679489661923), d);
+  r = fma(turns, number(-6.12323399573676603587e-17), r);
+  llvm::Value* quarter = b.CreateBitCast(shifted, whole);
+  if (cosine) quarter = b.CreateAdd(quarter, llvm::ConstantInt::get(whole, 1));
+  llvm::Value* z = b.CreateFMul(r, r);
+  llvm::Value* sine = number(1.0 / 362880);
+  for (const double c : {-1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0}) sine = fma(sine, z, number(c));
+  sine = b.CreateFMul(sine, r);
+  llvm::Value* cos = number(-1.0 / 3628800);
+  for (const double c : {1.0 / 40320, -1.0 / 720, 1.0 / 24, -0.5, 1.0}) cos = fma(cos, z, number(c));
+  const auto bit = [&](uint64_t n) {
+    return b.CreateICmpNE(b.CreateAnd(quarter, llvm::ConstantInt::get(whole, n)), llvm::ConstantInt::get(whole, 0));
+  };
+  llvm::Value* result = b.CreateSelect(bit(1), cos, sine);
+  return b.CreateFPTrunc(b.CreateSelect(bit(2), b.CreateFNeg(result), result), type);
+}
+
 }  // namespace isomer::codegen

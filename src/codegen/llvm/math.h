@@ -19,4 +19,8 @@ llvm::Value* erf_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512);
 // erf(x) + 1, which keeps its digits where erf comes near -1.
 llvm::Value* erf_plus_one_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool avx512);
 
+// Sine, or cosine, of |x| <= kLargestAngle, computed in double: 0.6 units of the last place.
+inline constexpr float kLargestAngle = 134217728.0f;
+llvm::Value* sine_f32(llvm::IRBuilderBase& b, llvm::Value* x, bool cosine);
+
 }  // namespace isomer::codegen

@@ -80,6 +80,8 @@ void check(const std::string& name, const Function& function, double (*exact)(do
 TEST(Math, Exp) { check("exp", of(UnaryOp::Exp), std::exp, 1.1); }
 TEST(Math, Log) { check("log", of(UnaryOp::Log), std::log, 1.0); }
 TEST(Math, Tanh) { check("tanh", of(UnaryOp::Tanh), std::tanh, 1.5); }
+TEST(Math, Sine) { check("sin", of(UnaryOp::Sin), std::sin, 0.6); }
+TEST(Math, Cosine) { check("cos", of(UnaryOp::Cos), std::cos, 0.6); }
 TEST(Math, Erf) { check("erf", of(UnaryOp::Erf), std::erf, 1.3); }
 
 // The normal distribution's tail keeps its digits: what erf alone has lost where it comes near -1.
