@@ -72,8 +72,9 @@ double filtered_block_cost(int64_t points, const ConvolutionShape& s, double row
                            double blocks) {
   const auto channels = static_cast<double>(s.c), outputs = static_cast<double>(s.o);
   const auto frames = static_cast<double>(s.taps_through);
+  const double part = static_cast<double>(points) / kFilteredPoints;  // of the work of a transform
   return 2 * static_cast<double>(points) * rows * frames * channels * outputs +
-         kPatch * (patches * channels + tiles * outputs) + kTaps * blocks * frames * channels * outputs;
+         part * (kPatch * (patches * channels + tiles * outputs) + kTaps * blocks * frames * channels * outputs);
 }
 
 double filtered_cost(const ConvolutionShape& s) {

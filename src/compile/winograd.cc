@@ -25,6 +25,7 @@ constexpr double kTileRate = 0.35;   // of a product by tile registers at their 
 constexpr int64_t kSplitSide = 16;   // rows of a tile register
 constexpr int64_t kSplitDepth = 32;  // channels in it
 constexpr double kSpilled = 1.3;     // products whose points do not stay in the second cache
+constexpr double kSplitSpilled = 2;  // the same on tile registers, which want more in the same time
 
 // All points of a tile are touched together: an odd number of cache lines keeps them in different sets.
 int64_t odd_lines(int64_t elements) {
@@ -121,9 +122,13 @@ void Winograd::block_of_video() {
       const bool spilled = bytes > scene_.target.l2_bytes * 5 / 8;
       const auto used = static_cast<double>(places_ * s_.od), computed = static_cast<double>(blocks * rows * parts);
       const auto tiles = static_cast<double>(ceil_div(rows, mr_) * mr_) / static_cast<double>(rows);
-      const double cost = filtered_block_cost(
-          points_, s_, computed * (split_ ? kTileRate * tiles : (1 + tiles) / 2) * (spilled ? kSpilled : 1),
-          static_cast<double>(blocks * side * slots * parts), used, static_cast<double>(blocks * parts));
+      const double cost = filtered_block_cost(points_, s_,
+                                              computed * (split_ ? kTileRate * tiles : (1 + tiles) / 2) *
+                                                  (!spilled ? 1
+                                                   : split_ ? kSplitSpilled
+                                                            : kSpilled),
+                                              static_cast<double>(blocks * side * slots * parts), used,
+                                              static_cast<double>(blocks * parts));
       if (side_ > 0 && cost >= least) continue;
       least = cost, side_ = side, frames_ = frames, slots_ = slots;
     }

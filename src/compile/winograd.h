@@ -33,7 +33,7 @@ class Winograd {
     return loop::Stmt::loop(a.var, a.name, extent.empty() ? te::Expr(a.extent) : extent, kind, std::move(body));
   }
   int scratch(std::string name, int64_t elements, loop::Scope scope = loop::Scope::Scratch, DType type = DType::F32) {
-    kernel_.function.buffers.push_back({std::move(name), type, {elements}, scope, true});
+    kernel_.function.buffers.push_back({std::move(name), type, {elements}, scope, true, type == DType::BF16});
     return static_cast<int>(kernel_.function.buffers.size()) - 1;
   }
   // What a task computes: places of the plane, in some frames of one video. Where no place is a sum over frames, places of
