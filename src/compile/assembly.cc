@@ -109,6 +109,7 @@ void Assembly::end_of_jumps(const std::vector<std::string>& origin) {
 }
 
 Lowered Assembly::finish() && {
+  for (const auto& [number, memory] : run_dims_) memory_[memory].last = time_;
   std::vector<Interval> intervals;
   std::vector<size_t> interval_of(memory_.size(), SIZE_MAX);
   for (size_t i = 0; i < memory_.size(); ++i) {
@@ -124,8 +125,13 @@ Lowered Assembly::finish() && {
   for (const Freed& f : freed_)
     out_.plan.steps[f.step].freed.push_back({offset(f.memory) + f.range.offset, f.range.bytes});
   // A jump may leave out the steps before its target, never what is freed: parts end with a step that always runs.
+  std::vector<bool> kept(memory_.size());
+  for (const auto& [number, memory] : run_dims_) {
+    kept[memory] = true;
+    out_.plan.outputs[number].run_dims = offset(memory);
+  }
   for (size_t i = 0; i < memory_.size(); ++i)
-    if (interval_of[i] != SIZE_MAX && time_ > 0)
+    if (interval_of[i] != SIZE_MAX && time_ > 0 && !kept[i])
       out_.plan.steps[memory_[i].last_step].freed.push_back({offset(i), memory_[i].bytes});
   out_.plan.arena_bytes = arena.bytes;
   out_.least_arena_bytes = arena.lower_bound;

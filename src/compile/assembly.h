@@ -25,6 +25,8 @@ class Assembly {
   Place memory(uint64_t bytes);
   Place weight(const Tensor& contents);
   void use(const Place& place);  // at this time
+  // Output `number` has the dims that are at this place when all is done.
+  void set_run_dims(size_t number, const Place& place) { run_dims_.emplace_back(number, place.index); }
 
   // Where the inputs and outputs of a part are: Space::Input or Space::Output, and which one.
   using Find = std::function<Place(Space, uint32_t)>;
@@ -59,7 +61,8 @@ class Assembly {
   int time_ = 0;
   std::vector<Memory> memory_;
   std::vector<Freed> freed_;
-  std::map<std::string, std::string> names_;  // the signature of a function -> its name
+  std::vector<std::pair<size_t, uint32_t>> run_dims_;  // of an output, in this memory
+  std::map<std::string, std::string> names_;           // the signature of a function -> its name
 };
 
 }  // namespace isomer::compile

@@ -8,6 +8,8 @@
 #include "compile/assembly.h"
 #include "compile/open_composites.h"
 #include "compile/procedures.h"
+#include "compile/run_sizes.h"
+#include "compile/selection.h"
 #include "compile/stages.h"
 #include "compile/step_loops.h"
 #include "passes/manager.h"
@@ -33,10 +35,30 @@ std::vector<uint32_t> rounds_of(const ir::Graph& g, const std::vector<bool>& cal
   return rounds;
 }
 
-Expected<Port> port_of(const std::string& name, const Type& type) {
-  if (!type.shape.is_static())
-    return Diagnostic{"E-compile-size", fmt::format("the size of {} is not a number", isomer::quoted(name))};
-  return Port{name, type.dtype, type.shape.values()};
+// The dims of a type, or the most that they can be.
+std::optional<std::vector<int64_t>> dims_of(const Type& type, const Bounds& bounds) {
+  if (!type.shape.has_rank()) return std::nullopt;
+  std::vector<int64_t> dims;
+  for (const Dim& d : type.shape.dims()) {
+    const auto n = most(d, bounds);
+    if (!n) return std::nullopt;
+    dims.push_back(*n);
+  }
+  return dims;
+}
+
+Expected<Port> port_of(const std::string& name, const Type& type, const Bounds& bounds = {}) {
+  const auto dims = dims_of(type, bounds);
+  if (!dims) return Diagnostic{"E-compile-size", fmt::format("the size of {} is not a number", isomer::quoted(name))};
+  ISOMER_CHECK_OK(checked_elements(type.dtype, *dims));
+  return Port{name, type.dtype, *dims};
+}
+
+// In a buffer of the bounds, elements of a run lie together.
+bool lies_together(const Type& type) {
+  for (size_t d = 1; d < type.shape.rank(); ++d)
+    if (!type.shape[d].is_const()) return false;
+  return true;
 }
 
 class Composition {
@@ -52,10 +74,11 @@ class Composition {
     claim_outputs();
     ISOMER_CHECK_OK(add_units());
     for (const ir::Output& o : g_.outputs()) {
-      ISOMER_TRY(Port p, port_of(o.name, g_.type(o.value)));
+      ISOMER_TRY(Port p, port_of(o.name, g_.type(o.value), bounds_));
       assembly_.outputs().push_back(std::move(p));
     }
     copy_outputs();
+    tell_sizes();
     return std::move(assembly_).finish();
   }
 
@@ -65,7 +88,8 @@ class Composition {
     for (uint32_t i = 0; i < g_.input_count(); ++i) places_[{i, 0}] = {Space::Input, i, 0};
     for (uint32_t k = 0; k < g_.outputs().size(); ++k) {
       const ir::Value v = g_.outputs()[k].value;
-      if (is_computed(g_.node(v.node))) places_.try_emplace(v, Place{Space::Output, k, 0});
+      if (is_computed(g_.node(v.node)) && (!g_.type(v).shape.has_rank() || lies_together(g_.type(v))))
+        places_.try_emplace(v, Place{Space::Output, k, 0});
     }
   }
 
@@ -77,9 +101,10 @@ class Composition {
                                                 : assembly_.memory(bytes_of(g_.type(v)));
   }
 
-  static uint64_t bytes_of(const Type& t) {
+  uint64_t bytes_of(const Type& t) const {
     uint64_t bytes = size_of(t.dtype);
-    for (const int64_t d : t.shape.values()) bytes *= static_cast<uint64_t>(d);
+    const auto dims = dims_of(t, bounds_);
+    for (size_t d = 0; dims && d < dims->size(); ++d) bytes *= static_cast<uint64_t>((*dims)[d]);
     return bytes;
   }
 
@@ -107,22 +132,85 @@ class Composition {
   Expected<void> add_piece(const std::vector<uint32_t>& nodes) {
     std::vector<bool> taken(g_.nodes().size());
     for (const uint32_t i : nodes) taken[i] = true;
-    ISOMER_TRY(const passes::Piece piece, passes::cut(g_, taken, composer_.table));
+    ISOMER_TRY(passes::Piece piece, passes::cut(g_, taken, composer_.table));
     if (piece.outputs.empty()) return {};  // nobody reads it
+    ISOMER_CHECK_OK(name_sizes(piece));
     Lowered part;
+    std::vector<Place> numbers;
+    const Bounds bounds = bounds_of(piece.graph, numbers);
+    for (const ir::Value& v : piece.outputs)
+      if (!dims_of(g_.type(v), bounds_))
+        return cannot_compile(g_.node(v.node), "only a run can tell the size of its result");
     if (composer_.lowers) {
-      ISOMER_TRY(part, lower_expressions(piece.graph, composer_.table, composer_.options));
+      ISOMER_TRY(part, lower_expressions(piece.graph, composer_.table, composer_.options, bounds));
     } else {
       ISOMER_TRY(const StageGraph stages, stages_of(piece.graph, composer_.table));
     }
     assembly_.next_time();
     assembly_.add(part, [&](Space space, uint32_t index) {
+      if (space == Space::Input && index >= piece.inputs.size()) return numbers[index - piece.inputs.size()];
       return place(space == Space::Input ? piece.inputs[index] : piece.outputs[index]);
     });
     return {};
   }
 
+  // A size that a run tells is named after a node, which a piece does not have: there it has a name that stays.
+  static std::string lasting_name(const std::string& symbol) { return "run " + symbol; }
+
+  Expected<void> name_sizes(passes::Piece& piece) const {
+    std::vector<Type> types;
+    bool open = false;
+    for (const ir::Value& v : piece.inputs) {
+      Type t = g_.type(v);
+      std::vector<Dim> dims;
+      for (size_t d = 0; t.shape.has_rank() && d < t.shape.rank(); ++d) {
+        open = open || !t.shape[d].is_const();
+        dims.push_back(t.shape[d].substitute([&](const std::string& s) -> std::optional<Dim> {
+          return bounds_.contains(s) ? std::optional(Dim::symbol(lasting_name(s))) : std::nullopt;
+        }));
+      }
+      if (t.shape.has_rank()) t.shape = Shape(std::move(dims));
+      types.push_back(std::move(t));
+    }
+    if (!open || bounds_.empty()) return {};
+    ISOMER_TRY(piece.graph, passes::specialise(piece.graph, types, std::vector<std::optional<Tensor>>(types.size()),
+                                               composer_.table));
+    return {};
+  }
+
+  // Of the sizes that the piece knows, with the places of their numbers in the same order.
+  Bounds bounds_of(const ir::Graph& g, std::vector<Place>& numbers) const {
+    Bounds out;
+    std::vector<std::string> symbols;
+    for (const ir::Node& n : g.nodes())
+      for (const Type& t : n.types)
+        for (size_t d = 0; t.shape.has_rank() && d < t.shape.rank(); ++d)
+          if (!t.shape[d].is_const() && !t.shape[d].is_invalid()) t.shape[d].symbols(symbols);
+    for (const auto& [symbol, bound] : bounds_)
+      if (std::find(symbols.begin(), symbols.end(), lasting_name(symbol)) != symbols.end()) {
+        out[lasting_name(symbol)] = bound;
+        numbers.push_back(numbers_.at(symbol));
+      }
+    return out;
+  }
+
+  // A result whose size a run tells: the number is one more output of its part.
+  Expected<void> add_selection(const ir::Node& n, uint32_t id, const RunSize& size) {
+    bounds_[size.symbol] = size.most;
+    const Place number = numbers_[size.symbol] = assembly_.memory(8);
+    ISOMER_CHECK_OK(port_of(n.names[0], n.types[0], bounds_));
+    ISOMER_TRY(const Lowered part, selection(composer_, g_, n));
+    assembly_.next_time();
+    assembly_.add(part, [&](Space space, uint32_t index) {
+      if (space == Space::Output && index == 1) return number;
+      return place(space == Space::Input ? n.inputs[index] : ir::Value{id, index});
+    });
+    return {};
+  }
+
   Expected<void> add_call(const ir::Node& n, uint32_t id) {
+    if (composer_.options.bounded)
+      if (const auto size = run_size(g_, n)) return add_selection(n, id, *size);
     ISOMER_TRY(const Lowered part, composer_.node(g_, n));
     assembly_.next_time();
     assembly_.add(part, [&](Space space, uint32_t index) {
@@ -138,9 +226,35 @@ class Composition {
       const Port& p = assembly_.outputs()[k];
       if (from == to || p.byte_size() == 0) continue;
       assembly_.next_time();
+      const Type& type = g_.type(v);
+      if (!lies_together(type)) {
+        std::vector<Place> places = {from, to};
+        add_numbers(type.shape, places);
+        assembly_.add(pack_loops(p.dtype, p.dims, type.shape, p.name), places, 2 * static_cast<double>(p.byte_size()));
+        continue;
+      }
       loop::Function copy = copy_loops(p.dtype, static_cast<int64_t>(p.byte_size() / size_of(p.dtype)));
       copy.origin = {p.name};
       assembly_.add(std::move(copy), {from, to}, 2 * static_cast<double>(p.byte_size()));
+    }
+  }
+
+  // The numbers of all symbols of a shape, in order.
+  void add_numbers(const Shape& shape, std::vector<Place>& places) const {
+    for (const std::string& s : symbols_of(shape)) places.push_back(numbers_.at(s));
+  }
+
+  // Dims of outputs whose size a run tells.
+  void tell_sizes() {
+    for (uint32_t k = 0; k < g_.outputs().size(); ++k) {
+      const Shape& shape = g_.type(g_.outputs()[k].value).shape;
+      if (shape.is_static()) continue;
+      assembly_.next_time();
+      const Place dims = assembly_.memory(8 * shape.rank());
+      std::vector<Place> places = {dims};
+      add_numbers(shape, places);
+      assembly_.add(dims_loops(shape, g_.outputs()[k].name), places);
+      assembly_.set_run_dims(k, dims);
     }
   }
 
@@ -148,6 +262,8 @@ class Composition {
   const ir::Graph& g_;
   Assembly assembly_;
   std::map<ir::Value, Place> places_;
+  Bounds bounds_;                         // of the symbols that were met so far
+  std::map<std::string, Place> numbers_;  // and where their numbers are
 };
 
 bool wants_pieces(const ir::Graph& g, size_t whole) {

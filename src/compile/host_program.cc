@@ -43,6 +43,7 @@ struct HostProgram::Tables {
   std::deque<std::string> texts;
   std::deque<std::vector<iso_place>> places;
   std::deque<std::vector<iso_range>> ranges;
+  std::vector<uint64_t> run_dims;
   Mapped copies;
   std::vector<const std::byte*> weights;
   iso_program program{};
@@ -62,7 +63,8 @@ iso_tensor tensor_of(const Port& port) {
           port.dims.data(),
           port.byte_size(),
           port.alignment ? port.alignment : static_cast<uint32_t>(size_of(port.dtype)),
-          port.slack};
+          port.slack,
+          port.run_dims ? 1U : 0U};
 }
 
 }  // namespace
@@ -121,7 +123,11 @@ Expected<void> HostProgram::Tables::add_step(const Step& step, const Lookup& loo
 
 void HostProgram::Tables::finish() {
   for (const Port& port : plan.inputs) inputs.push_back(tensor_of(port));
-  for (const Port& port : plan.outputs) outputs.push_back(tensor_of(port));
+  for (const Port& port : plan.outputs) {
+    outputs.push_back(tensor_of(port));
+    run_dims.push_back(port.run_dims.value_or(UINT64_MAX));
+  }
+  program.run_dims = run_dims.data();
   features = feature_text(plan.target);
   program.abi_version = ISO_ABI_VERSION;
   program.model = plan.model.c_str();

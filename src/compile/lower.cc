@@ -406,8 +406,9 @@ Expected<void> dump_loops(const Lowered& lowered, const std::string& folder) {
   return {};
 }
 
-Expected<Lowered> lower_expressions(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options) {
-  ISOMER_TRY(StageGraph stages, stages_of(graph, table));
+Expected<Lowered> lower_expressions(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options,
+                                    const Bounds& bounds) {
+  ISOMER_TRY(StageGraph stages, stages_of(graph, table, bounds));
   return Lowering(std::move(stages), options).run(graph);
 }
 

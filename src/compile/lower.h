@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "compile/bounds.h"
 #include "compile/plan.h"
 #include "ir/graph.h"
 #include "loop/stmt.h"
@@ -28,6 +29,8 @@ struct LowerOptions {
   // Nodes that are lowered at once. Grouping looks at all stages for each pair that it joins: a graph of more nodes than a network
   // has is lowered in pieces of half as many, so that the time is that of its nodes.
   size_t whole = 8000;
+  // Results whose size data decides have buffers of the most that they can be; else such graphs are refused.
+  bool bounded = false;
   KernelCache* cache = nullptr;  // with weights off and one target: kernels that earlier plans had
 };
 
@@ -41,8 +44,9 @@ struct Lowered {
 // Writes FUNCTION.loops for each function into the folder: the source nodes, then the text of the loops.
 Expected<void> dump_loops(const Lowered& lowered, const std::string& folder);
 
-// Of a graph whose nodes are all tensor expressions.
-Expected<Lowered> lower_expressions(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options);
+// Of a graph whose nodes are all tensor expressions. The numbers of the symbols in `bounds` are inputs behind the graph's own.
+Expected<Lowered> lower_expressions(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options,
+                                    const Bounds& bounds = {});
 
 // Of any graph that compiled code can take (compile/compose.h); the diagnostic names the first node that it cannot take.
 Expected<Lowered> lower(const ir::Graph& graph, const ir::OpTable& table, const LowerOptions& options);

@@ -68,6 +68,7 @@ class Builder {
       tensor.bytes = port.byte_size();
       tensor.alignment = port.alignment ? port.alignment : static_cast<uint32_t>(size_of(port.dtype));
       tensor.slack = port.slack;
+      tensor.varies = port.run_dims ? 1 : 0;
       const uint64_t here = at + i * sizeof(iso_tensor);
       object_.pointers.set(here, &tensor, sizeof tensor);
       text(here + offsetof(iso_tensor, name), port.name);
@@ -141,6 +142,10 @@ class Builder {
     text(at + offsetof(iso_program, features), feature_text(plan.target));
     point(at + offsetof(iso_program, inputs), Relocation::To::Pointers, tensors(plan.inputs));
     point(at + offsetof(iso_program, outputs), Relocation::To::Pointers, tensors(plan.outputs));
+    std::vector<uint64_t> run_dims;
+    for (const Port& port : plan.outputs) run_dims.push_back(port.run_dims.value_or(UINT64_MAX));
+    point(at + offsetof(iso_program, run_dims), Relocation::To::Constants,
+          object_.constants.put(run_dims.data(), run_dims.size() * sizeof(uint64_t), alignof(uint64_t)));
     const uint64_t steps_at = object_.pointers.reserve(plan.steps.size() * sizeof(iso_step), alignof(iso_step));
     point(at + offsetof(iso_program, steps), Relocation::To::Pointers, steps_at);
     for (size_t i = 0; i < plan.steps.size(); ++i) {

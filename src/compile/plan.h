@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,9 @@ struct Port {
   // that does not have it. Loops ask for no more than the alignment of their elements.
   uint32_t alignment = 0;  // 0: the size of an element
   uint32_t slack = 0;
+  // Of an output whose size a run tells: its dims are the most that they can be, and those of a run lie here in the arena, as
+  // int64_t, when the last step is done.
+  std::optional<uint64_t> run_dims = {};
 
   uint64_t byte_size() const;
 };

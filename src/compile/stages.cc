@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "ir/context.h"
@@ -74,15 +75,6 @@ bool computes_with(DType t) {
   return t == DType::F64 || t == DType::F32 || t == DType::F16 || t == DType::BF16 || is_int(t) || t == DType::Bool;
 }
 
-Expected<std::vector<int64_t>> numbers(std::span<const Dim> dims) {
-  std::vector<int64_t> out;
-  for (const Dim& d : dims) {
-    if (!d.is_const()) return Diagnostic{"E-compile-size", fmt::format("the size {} is not a number", d.to_string())};
-    out.push_back(d.value());
-  }
-  return out;
-}
-
 bool has_reduce(const Expr& e) {
   bool found = false;
   te::for_each_node(e, [&](const Expr& n) { found = found || n->kind == Kind::Reduce; });
@@ -95,7 +87,10 @@ constexpr int64_t kMaxHoisted = int64_t{1} << 28;
 // Builds a StageGraph node by node; bodies of composites are walked in place.
 class Stager {
  public:
-  explicit Stager(const ir::OpTable& table) : table_(&table) {}
+  Stager(const ir::OpTable& table, const Bounds& bounds) : table_(&table), bounds_(bounds) {}
+  // The numbers of all symbols, as inputs behind those that there are.
+  void add_numbers();
+  Expected<std::vector<int64_t>> numbers(std::span<const Dim> dims) const;
 
   // Values of the graph's inputs are given; returns those of its outputs. The origin is that of the outermost node.
   Expected<std::vector<int>> walk(const ir::Graph& g, const std::vector<int>& inputs, int depth);
@@ -115,9 +110,86 @@ class Stager {
   std::optional<int64_t> known_integer(int value, const std::vector<Expr>& at) const;
   Expr known_place(const Expr& index, int64_t extent) const;
 
+  // Sizes of a run.
+  Expr size(const Dim& d) const;
+  Expected<Expr> bounded(const Expr& e, std::unordered_map<const void*, Expr>& done) const;
+  Expected<void> bound_axes(te::Stage& stage) const;
+
   const ir::OpTable* table_;
+  const Bounds& bounds_;
+  std::map<std::string, int> numbers_;  // of symbols: values
   std::vector<std::string> origin_;
 };
+
+Expected<std::vector<int64_t>> Stager::numbers(std::span<const Dim> dims) const {
+  std::vector<int64_t> all;
+  for (const Dim& d : dims) {
+    const auto n = most(d, bounds_);
+    if (!n) return Diagnostic{"E-compile-size", fmt::format("the size {} is not a number", d.to_string())};
+    all.push_back(*n);
+  }
+  return all;
+}
+
+void Stager::add_numbers() {
+  for (const auto& [symbol, bound] : bounds_) {
+    const int value = new_value(symbol, DType::I64, {1});
+    out.values.back().input = static_cast<int>(out.inputs.size());
+    out.inputs.push_back(value);
+    numbers_[symbol] = value;
+  }
+}
+
+Expr Stager::size(const Dim& d) const {
+  return size_in_run(d, [&](const std::string& name) { return Expr::read(numbers_.at(name), DType::I64, {Expr(0)}); });
+}
+
+// Reductions over the bound, where their axes are inside; sizes are read.
+Expected<Expr> Stager::bounded(const Expr& e, std::unordered_map<const void*, Expr>& done) const {
+  if (const auto at = done.find(e.identity()); at != done.end()) return at->second;
+  te::Node node = *e;
+  bool changed = false;
+  for (Expr& a : node.args) {
+    if (a.empty()) continue;
+    ISOMER_TRY(const Expr now, bounded(a, done));
+    changed = changed || !now.same_node(a);
+    a = now;
+  }
+  Expr made = changed ? Expr::make(node) : e;
+  if (e->kind == Kind::Size && !e->size.is_const()) {
+    made = size(e->size);
+  } else if (e->kind == Kind::Reduce) {
+    std::vector<Expr> inside;
+    for (te::Axis& a : node.axes) {
+      if (a.extent.is_const()) continue;
+      const Dim extent = a.extent;
+      ISOMER_TRY(const std::vector<int64_t> bound, numbers(std::span(&extent, 1)));
+      a.extent = Dim(bound[0]);
+      inside.push_back(Expr(a) < size(extent));
+    }
+    if (!inside.empty() && te::is_arg(node.combiner) && node.axes.size() > 1)
+      return Diagnostic{"E-compile-size", "a position among several axes whose sizes follow from data"};
+    if (!inside.empty()) made = te::reduce(node.combiner, node.axes, node.args[0], te::all_of(inside) && node.args[1]);
+  }
+  done.emplace(e.identity(), made);
+  return made;
+}
+
+// Past the end nothing is evaluated: an index there would be read from nowhere.
+Expected<void> Stager::bound_axes(te::Stage& stage) const {
+  std::unordered_map<const void*, Expr> done;
+  ISOMER_TRY(stage.body, bounded(stage.body, done));
+  std::vector<Expr> inside;
+  for (te::Axis& a : stage.axes) {
+    if (a.extent.is_const()) continue;
+    const Dim extent = a.extent;
+    ISOMER_TRY(const std::vector<int64_t> bound, numbers(std::span(&extent, 1)));
+    a.extent = Dim(bound[0]);
+    inside.push_back(Expr(a) < size(extent));
+  }
+  if (!inside.empty()) stage.body = te::select(te::all_of(inside), stage.body, Expr::literal(stage.dtype, 0));
+  return {};
+}
 
 int Stager::new_value(std::string name, DType dtype, std::vector<int64_t> dims) {
   StageValue& v = out.values.emplace_back();
@@ -274,6 +346,7 @@ Expected<std::vector<int>> Stager::compute(const ir::Node& n, const te::Program&
       return Expr::read(slot, r.dtype, std::move(at));
     });
     stage.body = renumber(stage.body);
+    if (!bounds_.empty()) ISOMER_CHECK_OK(bound_axes(stage));
     ISOMER_CHECK_OK(add(std::move(stage), value));
     slots.push_back(value);
   }
@@ -353,20 +426,21 @@ Expected<std::vector<int>> Stager::walk(const ir::Graph& g, const std::vector<in
 
 }  // namespace
 
-Expected<StageGraph> stages_of(const ir::Graph& graph, const ir::OpTable& table) {
-  Stager stager(table);
+Expected<StageGraph> stages_of(const ir::Graph& graph, const ir::OpTable& table, const Bounds& bounds) {
+  Stager stager(table, bounds);
   std::vector<int> inputs;
   for (size_t i = 0; i < graph.input_count(); ++i) {
     const ir::Node& n = graph.inputs()[i];
     if (!computes_with(n.types[0].dtype))
       return at_node(n, fmt::format("its element type {} is carried only", name(n.types[0].dtype)));
     if (!n.types[0].shape.has_rank()) return at_node(n, "its rank is not known");
-    auto dims = numbers(n.types[0].shape.dims());
+    auto dims = stager.numbers(n.types[0].shape.dims());
     if (!dims) return at_node(n, dims.error().message);
     inputs.push_back(stager.new_value(n.names[0], n.types[0].dtype, *std::move(dims)));
     stager.out.values.back().input = static_cast<int>(i);
   }
   stager.out.inputs = inputs;
+  stager.add_numbers();
   ISOMER_TRY(stager.out.outputs, stager.walk(graph, inputs, 0));
   stager.out.prune();
   return std::move(stager.out);

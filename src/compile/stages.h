@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "compile/bounds.h"
 #include "ir/graph.h"
 #include "te/program.h"
 #include "tensor/tensor.h"
@@ -47,7 +48,7 @@ struct ModelStage {
 struct StageGraph {
   std::vector<StageValue> values;
   std::vector<ModelStage> stages;  // each after those it reads
-  std::vector<int> inputs;         // value of graph input i
+  std::vector<int> inputs;         // value of graph input i; then the number of each symbol of the bounds, in order
   std::vector<int> outputs;        // value of graph output i
 
   // For each value the stages that read it, in order.
@@ -62,7 +63,8 @@ int add_copy(StageGraph& graph, int value);
 // The values that an expression reads, each once, in order of first appearance.
 std::vector<int> values_read(const te::Expr& e);
 
-// All nodes of the graph as stages; a diagnostic names the first node that has none.
-Expected<StageGraph> stages_of(const ir::Graph& graph, const ir::OpTable& table);
+// All nodes of the graph as stages; a diagnostic names the first node that has none. Axes whose size has symbols of `bounds` are as
+// long as these allow: elements past the end are zero, and nothing is reduced over them.
+Expected<StageGraph> stages_of(const ir::Graph& graph, const ir::OpTable& table, const Bounds& bounds = {});
 
 }  // namespace isomer::compile

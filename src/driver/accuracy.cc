@@ -78,6 +78,7 @@ Trial::Trial(const ir::Graph& graph, int threads, int compile_threads) : graph_(
                            compile::ExecutableOptions o;
                            ISOMER_TRY(o.lower.target, codegen::host_target());
                            o.lower.winograd = o.lower.split = false;
+                           o.lower.bounded = true;
                            o.compile_threads = compile_threads;
                            return compile::Executable::build(graph, ops::table(), o);
                          });

@@ -96,6 +96,7 @@ Expected<Built> build(const ir::Graph& prepared, const CompileOptions& options, 
   lower.target = target;
   lower.winograd = allowed.filtering;
   lower.split = allowed.split;
+  lower.bounded = true;
   ISOMER_TRY(compile::Lowered lowered, compile::lower(prepared, ops::table(), lower));
   if (!prefix.empty()) rename(lowered, prefix);
   report.lower_seconds += watch.lap();

@@ -1,6 +1,7 @@
 #include "driver/module_file.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "ops/table.h"
 
@@ -106,6 +107,15 @@ Expected<std::vector<Tensor>> ModuleRun::run(const std::vector<Tensor>& inputs) 
   std::vector<Tensor> outputs;
   for (const ModuleFile::Port& port : file_->outputs_for(inputs)) outputs.emplace_back(port.dtype, port.dims);
   ISOMER_CHECK_OK(run_into(inputs, outputs));
+  for (uint32_t k = 0; k < outputs.size(); ++k) {
+    const iso_tensor* tensor = iso_output(file_->model_, k);
+    if (!tensor->varies) continue;
+    std::vector<int64_t> dims(static_cast<size_t>(tensor->rank));
+    iso_output_dims(context_, k, dims.data(), nullptr);
+    Tensor found(outputs[k].dtype(), dims);
+    if (found.byte_size() > 0) std::memcpy(found.mutable_bytes(), outputs[k].bytes(), found.byte_size());
+    outputs[k] = std::move(found);
+  }
   return outputs;
 }
 

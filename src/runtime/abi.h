@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define ISO_ABI_VERSION 2
+#define ISO_ABI_VERSION 3
 #define ISO_ALIGNMENT 64 /* of every buffer in the arena and in the weights */
 #define ISO_SLACK 64     /* bytes after each of them that may be read, never written */
 #define ISO_MAX_RANK 16
@@ -82,6 +82,8 @@ typedef struct {
   uint64_t weight_bytes;
   uint64_t arena_bytes;
   uint64_t scratch_bytes; /* the most any step wants of one worker */
+  /* For each output that varies where its dims (int64_t) lie in the arena after the last step; NULL where none does. */
+  const uint64_t* run_dims;
 } iso_program;
 
 /* A model over a program that outlives it: the way in for code that lives in this process. */

@@ -117,6 +117,7 @@ static void release_sized(iso_sized* c) {
     iso_unmap(c->bound[i].copy, tensor->bytes + tensor->slack);
   }
   free(c->bound);
+  free(c->dims);
   free(c->times);
   free(c->first);
   free(c->patches);
@@ -132,12 +133,20 @@ static void release(iso_context_impl* c) {
   free(c);
 }
 
+static void set_dims(iso_sized* c, uint32_t output, const int64_t* dims) {
+  const iso_tensor* tensor = &c->program->outputs[output];
+  if (tensor->rank > 0) memcpy(c->dims + output * ISO_MAX_RANK, dims, (size_t)tensor->rank * sizeof *dims);
+}
+
 static int allocate_sized(const iso_context_impl* context, iso_sized* c, const iso_program* p, iso_error* error) {
   c->program = p;
   c->first = calloc(p->step_count + 1u, sizeof *c->first);
   c->times = calloc(p->step_count + 1u, sizeof *c->times);
   c->bound = calloc(p->input_count + p->output_count + 1u, sizeof *c->bound);
-  if (!c->first || !c->times || !c->bound) return no_memory(context, p->step_count * sizeof *c->times, error);
+  c->dims = calloc(p->output_count + 1u, ISO_MAX_RANK * sizeof *c->dims);
+  for (uint32_t i = 0; c->dims && i < p->output_count; ++i) set_dims(c, i, p->outputs[i].dims);
+  if (!c->first || !c->times || !c->bound || !c->dims)
+    return no_memory(context, p->step_count * sizeof *c->times, error);
   return resolve_arguments(context, c, error);
 }
 
@@ -284,6 +293,24 @@ static int run_steps(iso_context_impl* c, iso_error* error) {
   return ISO_OK;
 }
 
+/* What the run says of the outputs that vary; never more than there is room for. */
+static int take_dims(const iso_context_impl* c, iso_sized* sized, iso_error* error) {
+  const iso_program* p = sized->program;
+  for (uint32_t i = 0; i < p->output_count; ++i) {
+    const iso_tensor* tensor = &p->outputs[i];
+    if (!tensor->varies) continue;
+    int64_t dims[ISO_MAX_RANK];
+    memcpy(dims, c->arena + p->run_dims[i], (size_t)tensor->rank * sizeof *dims);
+    for (int32_t d = 0; d < tensor->rank; ++d) {
+      if (dims[d] < 0 || dims[d] > tensor->dims[d]) {
+        return iso_fail(error, ISO_RUN_FAILED, "The output '%.80s' has a size that it cannot have.", tensor->name);
+      }
+    }
+    set_dims(sized, i, dims);
+  }
+  return ISO_OK;
+}
+
 static int bind_and_run(iso_context_impl* c, const iso_buffer* inputs, uint32_t input_count, const iso_buffer* outputs,
                         uint32_t output_count, iso_error* error) {
   if (!c->pool)
@@ -300,6 +327,7 @@ static int bind_and_run(iso_context_impl* c, const iso_buffer* inputs, uint32_t 
     sized->arguments[sized->patches[i].slot] = (char*)bound->used + place.offset;
   }
   code = run_steps(c, error);
+  if (code == ISO_OK) code = take_dims(c, sized, error);
   if (code == ISO_OK) iso_deliver(sized);
   return code;
 }
@@ -312,6 +340,18 @@ int iso_context_run(iso_context* context, const iso_buffer* inputs, uint32_t inp
   code = bind_and_run(c, inputs, input_count, outputs, output_count, error);
   leave(c);
   return code;
+}
+
+int iso_context_output_dims(const iso_context* context, uint32_t index, int64_t* dims, iso_error* error) {
+  const iso_sized* used = ((const iso_context_impl*)context)->used;
+  const iso_program* p = used->program;
+  if (!dims) return iso_fail(error, ISO_BAD_ARGUMENT, "There is no place for the dims: it is NULL.");
+  if (index >= p->output_count) {
+    return iso_fail(error, ISO_BAD_ARGUMENT, "The model '%.80s' has %u outputs, and output %u was asked for.", p->model,
+                    p->output_count, index);
+  }
+  memcpy(dims, used->dims + index * ISO_MAX_RANK, (size_t)p->outputs[index].rank * sizeof *dims);
+  return ISO_OK;
 }
 
 int iso_context_set_profile(iso_context* context, int on, iso_error* error) {

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define ISO_VERSION 1 /* of this interface: a module of another one is refused */
+#define ISO_VERSION 2 /* of this interface: a module of another one is refused */
 
 typedef enum {
   ISO_OK = 0,
@@ -69,6 +69,8 @@ typedef struct {
   uint64_t bytes;
   uint32_t alignment; /* a buffer that starts at a multiple of this, */
   uint32_t slack;     /* and behind which this many bytes may be read, is used where it is; others are copied */
+  uint32_t varies;    /* not 0: an output whose size the data decides; dims are the most that it can have, and
+                       * iso_output_dims tells those of a run, whose elements lie together at the buffer's start */
 } iso_tensor;
 
 /* A caller's buffer. Zero fields ask for no check: with data and bytes alone, buffers come in the model's order. */
@@ -132,6 +134,7 @@ typedef struct {
   int (*profile)(const iso_context*, uint32_t, iso_profile*, iso_error*);
   uint32_t (*sizes)(const iso_model*);
   const iso_tensor* (*tensor_at)(const iso_model*, uint32_t, int, uint32_t);
+  int (*output_dims)(const iso_context*, uint32_t, int64_t*, iso_error*);
 } iso_api;
 
 /* What every model and context starts with; the rest is the runtime's own. */
@@ -145,7 +148,7 @@ struct iso_context {
 };
 
 /* The one symbol that a module exports: its model, for programs that link it instead of calling iso_open. */
-iso_model* iso_module_v1(iso_error* error);
+iso_model* iso_module_v2(iso_error* error);
 
 /* Opens a module (isomer_loader.c). Refuses what is no module, truncated, damaged, or built for another machine before any
  * of its code runs. NULL on failure. */
@@ -219,6 +222,11 @@ static inline int iso_run(iso_context* context, const iso_buffer* inputs, uint32
                           const iso_buffer* outputs, uint32_t output_count, iso_error* error) {
   return context ? context->api->run(context, inputs, input_count, outputs, output_count, error)
                  : iso_null(ISO_NULL_CONTEXT, error);
+}
+
+/* The dims that an output had in the context's last run, `rank` of them: those of its tensor, but for an output that varies. */
+static inline int iso_output_dims(const iso_context* context, uint32_t index, int64_t* dims, iso_error* error) {
+  return context ? context->api->output_dims(context, index, dims, error) : iso_null(ISO_NULL_CONTEXT, error);
 }
 
 /* Turns the measuring of steps on (from zero) or off. */

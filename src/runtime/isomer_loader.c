@@ -164,12 +164,12 @@ iso_model* iso_open(const char* path, uint32_t flags, iso_error* error) {
   void* library = load(path, error);
   if (!library) return NULL;
   iso_model* (*entry)(iso_error*) = NULL;
-  *(void**)(&entry) = dlsym(library, "iso_module_v1");
+  *(void**)(&entry) = dlsym(library, "iso_module_v2");
   iso_model* model = NULL;
   if (entry) {
     model = entry(error);
   } else {
-    refuse(error, ISO_BAD_FILE, "The library '%.200s' has no symbol iso_module_v1.", path);
+    refuse(error, ISO_BAD_FILE, "The library '%.200s' has no symbol iso_module_v2.", path);
   }
   if (!model) {
     dlclose(library);

@@ -71,7 +71,8 @@ static const iso_api api = {ISO_VERSION,
                             iso_context_set_profile,
                             iso_context_profile,
                             model_sizes,
-                            model_tensor_at};
+                            model_tensor_at,
+                            iso_context_output_dims};
 
 static int place_is_inside(const iso_program* p, const iso_place* place) {
   switch (place->space) {
@@ -106,6 +107,17 @@ static int step_is_sound(const iso_program* p, const iso_step* step) {
   return 1;
 }
 
+static int outputs_are_sound(const iso_program* p) {
+  for (uint32_t i = 0; i < p->output_count; ++i) {
+    const iso_tensor* tensor = &p->outputs[i];
+    if (tensor->rank < 0 || tensor->rank > ISO_MAX_RANK) return 0;
+    if (!tensor->varies) continue;
+    const uint64_t bytes = (uint64_t)tensor->rank * sizeof(int64_t);
+    if (!p->run_dims || p->run_dims[i] > p->arena_bytes || bytes > p->arena_bytes - p->run_dims[i]) return 0;
+  }
+  return 1;
+}
+
 static int check_program(const iso_program* p, const void* weights, iso_error* error) {
   if (p->abi_version != ISO_ABI_VERSION) {
     return iso_fail(error, ISO_BAD_VERSION,
@@ -115,6 +127,8 @@ static int check_program(const iso_program* p, const void* weights, iso_error* e
   const int whole = p->model && p->target && p->features && (p->inputs || !p->input_count) &&
                     (p->outputs || !p->output_count) && (p->steps || !p->step_count) && (weights || !p->weight_bytes);
   if (!whole) return iso_fail(error, ISO_BAD_FILE, "The program lacks one of its tables.");
+  if (!outputs_are_sound(p))
+    return iso_fail(error, ISO_BAD_FILE, "The outputs of the program '%.80s' do not fit its tables.", p->model);
   for (uint32_t i = 0; i < p->step_count; ++i) {
     if (!step_is_sound(p, &p->steps[i])) {
       return iso_fail(error, ISO_BAD_FILE, "Step %u of the program '%.80s' does not fit its tables.", i, p->model);

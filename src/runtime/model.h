@@ -42,6 +42,7 @@ typedef struct {
   uint64_t patch_count;
   iso_bound* bound; /* inputs, then outputs */
   iso_time* times;  /* one a step */
+  int64_t* dims;    /* of the outputs in the last run, ISO_MAX_RANK for each */
 } iso_sized;
 
 typedef struct {
@@ -79,5 +80,6 @@ int iso_context_free(iso_context* context, iso_error* error);
 int iso_context_set_threads(iso_context* context, int threads, iso_error* error);
 int iso_context_run(iso_context* context, const iso_buffer* inputs, uint32_t input_count, const iso_buffer* outputs,
                     uint32_t output_count, iso_error* error);
+int iso_context_output_dims(const iso_context* context, uint32_t index, int64_t* dims, iso_error* error);
 int iso_context_set_profile(iso_context* context, int on, iso_error* error);
 int iso_context_profile(const iso_context* context, uint32_t step, iso_profile* profile, iso_error* error);

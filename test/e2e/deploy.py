@@ -72,6 +72,16 @@ CONTROL = """graph @control(%x: f32[6,40]) {
 """
 
 
+# A detector's end: boxes that data chooses, and what is read of them.
+DETECTOR = """graph @detector(%boxes: f32[1,12,4], %scores: f32[1,2,12]) {
+  %n = non_max_suppression(%boxes, %scores, const i64[] 4, const f32[] 0.5, const f32[] 0.1)
+  %box = gather(%n, const i64[] 2){axis=1}
+  %b = gather(gather(%boxes, const i64[] 0), %box)
+  return "chosen"=%b, "positions"=transpose(%n)
+}
+"""
+
+
 class Deploy(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -202,6 +212,18 @@ class Deploy(unittest.TestCase):
         self.assertIn('compiled at 3 sizes', isomer('run', module, '--input', 'x=' + self.path('x.npy'), code=2).stderr)
         isomer('compile', self.path('sized.iso'), '--dim', 'n=1,1', '-o', module, code=2)
         isomer('compile', self.path('sized.iso'), '--dim', 'n=' + ','.join(str(i) for i in range(1, 20)), '-o', module, code=2)
+
+    def test_sizes_that_the_data_decides(self):
+        model, module = self.path('detector.iso'), self.path('detector.so')
+        with open(model, 'w', encoding='utf-8') as f:
+            f.write(DETECTOR)
+        isomer('compile', model, '-o', module)
+        for seed in '1', '2', '3':
+            runs = [isomer('run', what, '--seed', seed).stdout.splitlines()[1:] for what in (model, module)]
+            self.assertEqual(runs[0], runs[1])
+        text = command(self.build('cc', 'main_varying'), module).stdout
+        self.assertRegex(text, r'output chosen: type 1, dims 8 4, 128 bytes\n  in this run \d+ elements')
+        self.assertRegex(text, r'output positions: type 7, dims 3 8, 192 bytes\n  in this run \d+ elements')
 
     def test_same_bytes_twice(self):
         for name in ('a.so', 'b.so'):

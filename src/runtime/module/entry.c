@@ -10,7 +10,7 @@ HIDDEN extern const iso_module iso_module_data;                   /* the writer'
 HIDDEN extern const volatile iso_module_place iso_module_weights; /* volatile: filled in after linking */
 HIDDEN extern const char __ehdr_start[];                          /* the linker's name of the image's first byte */
 
-__attribute__((visibility("default"))) iso_model* iso_module_v1(iso_error* error) {
+__attribute__((visibility("default"))) iso_model* iso_module_v2(iso_error* error) {
   const iso_module* module = &iso_module_data;
   if (module->abi_version != ISO_ABI_VERSION || module->variant_count == 0 || module->size_count == 0) {
     iso_fail(error, ISO_BAD_VERSION, "The module has version %u of the kernels' interface, and its runtime has %u.",
