@@ -15,8 +15,9 @@ Expected<std::vector<Dim>> sampled_dims(const ir::OpContext& c) {
   if (r < 3 || r > 8 || c.rank(1) != r)
     return c.error(fmt::format("expected x [N,C,...] and grid [N,...,{}] of one rank, found {} and {}", "axes",
                                c.type(0).to_string(), c.type(1).to_string()));
-  if (!(c.dim(1, r - 1) == Dim(static_cast<int64_t>(r - 2))))
-    return c.error(fmt::format("the last extent of the grid is {}, expected {}", c.dim(1, r - 1).to_string(), r - 2));
+  const Dim& axes = c.dim(1, r - 1);
+  if (axes.is_const() && !(axes == Dim(static_cast<int64_t>(r - 2))))
+    return c.error(fmt::format("the last extent of the grid is {}, expected {}", axes.to_string(), r - 2));
   ISOMER_TRY(const Dim batch, same_dim(c, c.dim(0, 0), c.dim(1, 0), "batch extents"));
   for (const auto& [key, words] :
        {std::pair{"mode", " linear nearest cubic "}, std::pair{"padding_mode", " zeros border reflection "}})

@@ -120,7 +120,7 @@ Expected<te::Program> compute_vectorizer(const ir::OpContext& c) {
 }
 
 Expected<te::Program> compute_extractor(const ir::OpContext& c) {
-  if (c.rank(0) == 0 || c.rank(1) == 0) return c.error("expected features and indices, found a scalar");
+  if (c.rank(0) == 0) return c.error("expected features, found a scalar");
   te::Builder b;
   const auto in = c.declare(b);
   std::vector<Dim> dims = in[0].dims();

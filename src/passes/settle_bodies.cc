@@ -29,6 +29,32 @@ bool always_true(const ir::Graph& body) {
   return v == ir::Value{1, 0} || (t && t->size() == 1 && t->integer(0) != 0);
 }
 
+// Where the states of a body are among its inputs and its results.
+struct States {
+  size_t input, result, count;
+};
+
+// The body at these types and contents of its inputs. A state whose type a round changes keeps the declared one.
+Expected<ir::Graph> body_at(const ir::Graph& body, std::vector<Type> types,
+                            const std::vector<std::optional<Tensor>>& contents, const States& states,
+                            const ir::OpTable& table) {
+  for (size_t round = 0;; ++round) {
+    auto made = specialise(body, types, contents, table);
+    bool changed = false;
+    for (size_t k = 0; k < states.count; ++k) {
+      Type& own = types[states.input + k];
+      const Type declared = lasting(body.inputs()[states.input + k].types[0]);
+      if (own == declared) continue;
+      if (made.ok() && round < states.count + 1 && made->type(made->outputs()[states.result + k].value) == own &&
+          own.shape.is_static())
+        continue;
+      own = declared;
+      changed = true;
+    }
+    if (!changed) return made;
+  }
+}
+
 struct Loop {
   ir::Graph body;                             // (count, condition, states, captures) -> (condition, states, stacked)
   std::vector<ir::Value> states, captures;    // in the new graph
@@ -105,8 +131,7 @@ class Settler {
     return std::move(b).finish();
   }
 
-  // The body at the types that its inputs have here, and with the captures that are known. A state whose type a round changes
-  // keeps the declared one.
+  // The body at the types that its inputs have here, and with the captures that are known.
   Expected<ir::Graph> sized(const ir::Graph& body) {
     std::vector<Type> types;
     std::vector<std::optional<Tensor>> contents(body.input_count());
@@ -121,20 +146,7 @@ class Settler {
         types[i] = type(loop_.captures[k]), left.push_back(loop_.captures[k]);
     }
     loop_.captures = std::move(left);
-    for (size_t round = 0;; ++round) {
-      auto made = specialise(body, types, contents, context_.table());
-      bool changed = false;
-      for (size_t k = 0; k < loop_.states.size(); ++k) {
-        const Type declared = lasting(body.inputs()[2 + k].types[0]);
-        if (types[2 + k] == declared) continue;
-        if (made.ok() && round < loop_.states.size() + 1 && made->type(made->outputs()[1 + k].value) == types[2 + k] &&
-            types[2 + k].shape.is_static())
-          continue;
-        types[2 + k] = declared;
-        changed = true;
-      }
-      if (!changed) return made;
-    }
+    return body_at(body, std::move(types), contents, {2, 1, loop_.states.size()}, context_.table());
   }
 
   // The nodes that the condition needs, through the states it needs; nothing where they need what is not known.
@@ -296,7 +308,57 @@ Expected<bool> settle_branches(Rebuild& r, const ir::Node& n, uint32_t id, PassC
   return true;
 }
 
-bool has_body(const ir::Node& n) { return n.op->name == "loop" || n.op->name == "if"; }
+// What a body gets of a sequence.
+Type element(Type t, int64_t axis) {
+  if (!t.shape.has_rank()) return t;
+  std::vector<Dim> dims = t.shape.dims();
+  if (axis < 0) axis += static_cast<int64_t>(dims.size());
+  dims.erase(dims.begin() + axis);
+  t.shape = Shape(std::move(dims));
+  return t;
+}
+
+// The body of a scan at the types of its states, of one element of each sequence, and with the captures that are known.
+Expected<bool> settle_scan(Rebuild& r, const ir::Node& n, uint32_t id, PassContext& context) {
+  const std::vector<ir::Value> inputs = r.inputs(id);
+  const ir::GraphRef* body = n.attrs.get<ir::GraphRef>("body");
+  const int64_t* captured = n.attrs.get<int64_t>("captures");
+  const int64_t* scanned = n.attrs.get<int64_t>("num_scan_inputs");
+  const auto* axes = n.attrs.get<std::vector<int64_t>>("scan_input_axes");
+  if (!body || !scanned || (*body)->input_count() != inputs.size()) return false;
+  const size_t own = inputs.size() - static_cast<size_t>(captured ? *captured : 0);
+  const size_t states = own - static_cast<size_t>(*scanned);
+  std::vector<Type> types;
+  std::vector<std::optional<Tensor>> contents(inputs.size());
+  std::vector<ir::Value> left;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor* t = i < own ? nullptr : r.builder().known(inputs[i]);
+    types.push_back(lasting(r.builder().type(inputs[i])));
+    if (i >= states && i < own) types[i] = element(types[i], axes && !axes->empty() ? (*axes)[i - states] : 0);
+    if (t)
+      contents[i] = *t;
+    else
+      left.push_back(inputs[i]);
+  }
+  ISOMER_TRY(ir::Graph made, body_at(**body, std::move(types), contents, {0, 0, states}, context.table()));
+  if (made.content_hash() == (*body)->content_hash()) return false;
+  ir::Attrs attrs = n.attrs;
+  attrs.set("body", std::make_shared<const ir::Graph>(std::move(made)));
+  attrs.set("captures", static_cast<int64_t>(left.size() - own));
+  if (left.size() == own) attrs.erase("captures");
+  ISOMER_TRY(std::vector<ir::Value> results,
+             r.builder().add(*n.op, std::move(left), std::move(attrs), {n.names, n.label, n.origin}, n.types.size()));
+  r.set(id, std::move(results));
+  return true;
+}
+
+bool has_body(const ir::Node& n) { return n.op->name == "loop" || n.op->name == "if" || n.op->name == "scan"; }
+
+Expected<bool> settle(Rebuild& r, const ir::Node& n, uint32_t id, PassContext& context) {
+  if (n.op->name == "if") return settle_branches(r, n, id, context);
+  if (n.op->name == "scan") return settle_scan(r, n, id, context);
+  return Settler(r, n, context).run(id);
+}
 
 }  // namespace
 
@@ -305,7 +367,7 @@ Expected<ir::Graph> settle_bodies(const ir::Graph& graph, PassContext& context) 
   return rebuild(graph, context.table(), [&](Rebuild& r, uint32_t id) -> Expected<void> {
     const ir::Node& n = graph.node(id);
     if (!has_body(n) || !context.admits()) return r.copy(id);
-    const auto settled = n.op->name == "if" ? settle_branches(r, n, id, context) : Settler(r, n, context).run(id);
+    const auto settled = settle(r, n, id, context);
     if (!settled.ok() || !*settled) return r.copy(id);  // what was made of it is dead
     context.applied(n.names[0]);
     return {};
