@@ -81,6 +81,26 @@ bool has_reduce(const Expr& e) {
   return found;
 }
 
+// An expression of halves in floats: it is rounded when it is stored, not on the way, where a sum may exceed what a half can hold.
+class InFloats {
+ public:
+  Expr operator()(const Expr& e) {
+    if (e.dtype() != DType::F16 && e.dtype() != DType::BF16) return e;
+    if (const auto known = done_.find(e.identity()); known != done_.end()) return known->second;
+    Expr& out = done_[e.identity()];
+    if (e->kind == Kind::Real) return out = Expr::real(DType::F32, e->real);
+    if (e->kind == Kind::Read || (e->kind == Kind::Cast && !is_int(e->args[0].dtype())))
+      return out = te::cast(DType::F32, e);
+    te::Node node = *e;
+    node.dtype = DType::F32;
+    for (Expr& a : node.args) a = (*this)(a);
+    return done_[e.identity()] = Expr::make(std::move(node));
+  }
+
+ private:
+  std::unordered_map<const void*, Expr> done_;
+};
+
 // An intermediate larger than this would cost more memory than the computation is worth.
 constexpr int64_t kMaxHoisted = int64_t{1} << 28;
 
@@ -289,6 +309,7 @@ Expected<void> Stager::add(te::Stage stage, int value) {
     if (!body.same_node(r->args[0]) || !where.same_node(r->args[1]))
       stage.body = te::reduce(r->combiner, r->axes, body, where);
   } else {
+    if (has_reduce(stage.body)) stage.body = te::cast(stage.dtype, InFloats()(stage.body));
     ISOMER_TRY(stage.body, hoist(stage.body, stage.axes, {}, stage.name));
   }
   push(std::move(stage), value);

@@ -13,6 +13,12 @@ namespace {
 
 bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
 
+// The read of halves that a side of a product is, or is in float; nullptr: neither.
+const te::Node* half_read(const Expr& side) {
+  const Expr& e = side->kind == Kind::Cast && side.dtype() == DType::F32 ? side->args[0] : side;
+  return e->kind == Kind::Read && is_half(e.dtype()) ? &*e : nullptr;
+}
+
 class Widening {
  public:
   explicit Widening(StageGraph& g) : g_(g) {}
@@ -59,23 +65,27 @@ class Widening {
 
   bool rewrite(const ModelStage& s) {
     const Expr& r = s.body;
-    if (r->kind != Kind::Reduce || r->combiner != te::Combiner::Sum || !is_half(r.dtype())) return false;
+    const bool rounds = is_half(r.dtype());
+    if (r->kind != Kind::Reduce || r->combiner != te::Combiner::Sum || !(rounds || r.dtype() == DType::F32))
+      return false;
     const Expr& product = r->args[0];
     if (product->kind != Kind::Binary || product->binary != te::BinaryOp::Mul) return false;
-    for (const Expr& side : product->args)
-      if (side->kind != Kind::Read || !is_half(side.dtype())) return false;
+    const te::Node *left = half_read(product->args[0]), *right = half_read(product->args[1]);
+    if (!left || !right) return false;
     const auto body = [&](int a, int b) {
-      return te::reduce(
-          te::Combiner::Sum, r->axes,
-          Expr::read(a, DType::F32, product->args[0]->args) * Expr::read(b, DType::F32, product->args[1]->args),
-          r->args[1]);
+      return te::reduce(te::Combiner::Sum, r->axes,
+                        Expr::read(a, DType::F32, left->args) * Expr::read(b, DType::F32, right->args), r->args[1]);
     };
     ModelStage sum = s;
-    sum.body = body(product->args[0]->tensor, product->args[1]->tensor);
+    sum.body = body(left->tensor, right->tensor);
     if (!contraction(sum, g_.values)) return false;
-    const int a = widened(product->args[0]->tensor, s), b = widened(product->args[1]->tensor, s);
+    const int a = widened(left->tensor, s), b = widened(right->tensor, s);
     sum.body = body(a, b);
     sum.view_of = -1;
+    if (!rounds) {
+      put(std::move(sum));
+      return true;
+    }
     sum.value = add_value(value(s.value).name + ".sum", value(s.value).dims);
     std::vector<Expr> at;
     for (const te::Axis& axis : s.axes) at.emplace_back(axis);

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "driver/piece.h"
 #include "ir/file.h"
 #include "onnx/onnx.h"
 #include "ops/table.h"
+#include "passes/rebuild.h"
 
 namespace isomer::driver {
 namespace {
@@ -176,6 +178,41 @@ Expected<ir::Graph> bind(const ir::Graph& g, const Bindings& given) {
     types.push_back(std::move(t));
   }
   return specialise(g, types, {});
+}
+
+namespace {
+
+Expected<ir::Output> find_output(const ir::Graph& g, const std::string& name) {
+  for (const ir::Output& o : g.outputs())
+    if (o.name == name) return o;
+  for (uint32_t i = 0; i < g.nodes().size(); ++i)
+    for (uint32_t k = 0; k < g.node(i).names.size(); ++k)
+      if (g.node(i).names[k] == name && !name.empty()) return ir::Output{name, {i, k}};
+  std::string all;
+  for (const ir::Output& o : g.outputs()) all += (all.empty() ? "" : ", ") + quoted(o.name);
+  return Diagnostic("E-output-name", fmt::format("the model has no value {}; its outputs are {}", quoted(name), all));
+}
+
+}  // namespace
+
+Expected<ir::Graph> with_outputs(const ir::Graph& g, const std::vector<std::string>& names) {
+  std::vector<ir::Output> wanted;
+  std::vector<bool> needed(g.nodes().size());
+  for (const std::string& name : names) {
+    ISOMER_TRY(const ir::Output o, find_output(g, name));
+    if (std::ranges::any_of(wanted, [&](const ir::Output& w) { return w.name == name; }))
+      return Diagnostic("E-output-name", fmt::format("output {} is given twice", quoted(name)));
+    needed[o.value.node] = true;
+    wanted.push_back(o);
+  }
+  for (size_t i = g.nodes().size(); i-- > 0;)
+    if (needed[i])
+      for (const ir::Value& v : g.nodes()[i].inputs)
+        if (!v.is_none()) needed[v.node] = true;
+  passes::Rebuild r(g, ops::table());
+  for (uint32_t i = 0; i < g.nodes().size(); ++i)
+    if (needed[i] || i < g.input_count()) ISOMER_CHECK_OK(r.copy(i));
+  return std::move(r).finish(wanted);
 }
 
 }  // namespace isomer::driver

@@ -32,6 +32,10 @@ struct Bindings {
 };
 Expected<ir::Graph> bind(const ir::Graph& graph, const Bindings& bindings);
 
+// The graph with these values as its outputs: outputs of the graph or, where none has the name, values inside. What they do not
+// need is left out; the inputs stay.
+Expected<ir::Graph> with_outputs(const ir::Graph& graph, const std::vector<std::string>& names);
+
 // "name:1x3x224x224", also "name:[1,3,224,224]" and "name:1,3,224,224"; "name:" or "name:[]" is a scalar.
 Expected<std::pair<std::string, std::vector<int64_t>>> parse_shape(const std::string& text);
 // "batch=4".

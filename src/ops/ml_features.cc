@@ -216,7 +216,8 @@ ir::OpDef op_ml_array_feature_extractor() {
   op.outputs = {{"z", "T"}};
   op.compute = compute_extractor;
   op.samples = {"ml_array_feature_extractor(f32[3,4], i64[2] in 0..4)",
-                "ml_array_feature_extractor(i64[4], i64[1,3] in 0..4)"};
+                "ml_array_feature_extractor(i64[4], i64[1,3] in 0..4)",
+                "ml_array_feature_extractor(f32[3,4], i64[] in 0..4)"};
   op.onnx = form("ArrayFeatureExtractor");
   return op;
 }

@@ -101,7 +101,7 @@ ir::OpDef op_ml_linear_classifier() {
   op.samples = {
       "ml_linear_classifier(f32[3,2]){coefficients=[0.5,-1.0,2.0,0.25], intercepts=[0.5,0.0], "
       "classlabels_ints=[4,7]}"};
-  op.onnx = {{.type = "LinearClassifier", .since = {1}, .domain = "ai.onnx.ml"}};
+  op.onnx = {classifier_form("LinearClassifier", {1}, 1, "classlabels_ints")};
   return op;
 }
 

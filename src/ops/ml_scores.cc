@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numeric>
 
 namespace isomer::ops {
 namespace {
@@ -81,6 +82,45 @@ Expected<std::vector<int64_t>> int_labels(const ir::OpContext& c, std::string_vi
   std::vector<int64_t> labels = c.ints(ints);
   if (labels.empty()) return c.error(fmt::format("attribute '{}' is missing", ints));
   return labels;
+}
+
+namespace {
+
+// ONNX's type of a vector of strings, as a file writes it: a tensor type of element type 8 with one open dimension.
+constexpr std::string_view kStrings("\x0a\x06\x08\x08\x12\x02\x0a\x00", 8);
+
+Expected<ir::Value> as_strings(ir::Value numbers, std::vector<std::string> strings, int64_t version,
+                               ir::GraphBuilder& b) {
+  ir::Attrs attrs{{"op_type", std::string("LabelEncoder")},
+                  {"op_domain", std::string("ai.onnx.ml")},
+                  {"op_version", std::max<int64_t>(version, 2)},  // the first with keys
+                  {"op_types", std::vector{Type{DType::Opaque, Shape::unknown(), nullptr}.to_string()}},
+                  {"op_foreign", std::vector{std::string(kStrings)}}};
+  std::vector<int64_t> keys(strings.size());
+  std::iota(keys.begin(), keys.end(), int64_t{0});
+  attrs.set("keys_int64s", std::move(keys));
+  attrs.set("values_strings", std::move(strings));
+  return b.add1("opaque", {numbers}, std::move(attrs));
+}
+
+}  // namespace
+
+ir::OnnxForm classifier_form(const char* type, std::vector<int> since, int stable, std::string ints) {
+  ir::OnnxForm form{.type = type, .since = std::move(since), .stable = stable, .domain = "ai.onnx.ml"};
+  form.always = true;
+  form.import = [ints = std::move(ints)](ir::ForeignNode& n, ir::GraphBuilder& b) -> Expected<std::vector<ir::Value>> {
+    const auto* given = n.attrs.get<std::vector<std::string>>("classlabels_strings");
+    if (!given || given->empty()) return ir::add_as_is(n, b);
+    std::vector<std::string> strings = *given;
+    std::vector<int64_t> numbers(strings.size());
+    std::iota(numbers.begin(), numbers.end(), int64_t{0});
+    n.attrs.erase("classlabels_strings");
+    n.attrs.set(ints, std::move(numbers));
+    ISOMER_TRY(std::vector<ir::Value> results, ir::add_as_is(n, b));
+    ISOMER_TRY(results[0], as_strings(results[0], std::move(strings), n.version, b));
+    return results;
+  };
+  return form;
 }
 
 Expected<std::vector<double>> reals_or_tensor(const ir::OpContext& c, const std::string& name) {

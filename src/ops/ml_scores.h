@@ -33,6 +33,10 @@ ir::Value label_of(Compose& g, ir::Value second, const std::vector<int64_t>& lab
 // The integer labels of a classifier; labels that are strings are refused.
 Expected<std::vector<int64_t>> int_labels(const ir::OpContext& c, std::string_view ints, std::string_view strings);
 
+// The ONNX form of a classifier, whose integer labels are the attribute `ints`. One with strings gives their numbers, so that
+// its scores can be computed; a LabelEncoder that is carried, not run, makes strings of those.
+ir::OnnxForm classifier_form(const char* type, std::vector<int> since, int stable, std::string ints);
+
 // A list of reals given as an attribute or as a tensor attribute of the same name with `_as_tensor`.
 Expected<std::vector<double>> reals_or_tensor(const ir::OpContext& c, const std::string& name);
 

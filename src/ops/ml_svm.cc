@@ -244,7 +244,7 @@ ir::OpDef op_ml_svm_classifier() {
       "ml_svm_classifier(f32[4,1]){coefficients=[1.0,-1.0], rho=[0.5], support_vectors=[1.0,2.0], "
       "vectors_per_class=[1,1], classlabels_ints=[0,1], prob_a=[-1.0], prob_b=[0.25], kernel_type=\"RBF\", "
       "kernel_params=[0.5,0.0,3.0]} -> 2"};
-  op.onnx = {{.type = "SVMClassifier", .since = {1}, .domain = "ai.onnx.ml"}};
+  op.onnx = {classifier_form("SVMClassifier", {1}, 1, "classlabels_ints")};
   return op;
 }
 

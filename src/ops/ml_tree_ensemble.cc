@@ -234,7 +234,7 @@ ir::OpDef op_ml_tree_ensemble_classifier() {
       "nodes_modes=[\"BRANCH_LEQ\",\"LEAF\",\"LEAF\",\"BRANCH_NEQ\",\"LEAF\",\"LEAF\"], "
       "class_treeids=[0,0,1,1], class_nodeids=[1,2,1,2], class_ids=[0,0,0,0], class_weights=[1.0,2.0,3.0,-4.0], "
       "classlabels_int64s=[3,8], post_transform=\"LOGISTIC\"} -> 2"};
-  op.onnx = {{.type = "TreeEnsembleClassifier", .since = {1, 3, 5}, .stable = 3, .domain = "ai.onnx.ml"}};
+  op.onnx = {classifier_form("TreeEnsembleClassifier", {1, 3, 5}, 3, "classlabels_int64s")};
   return op;
 }
 

@@ -76,7 +76,8 @@ ir::OpDef op_opaque() {
   op.kernel = [](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
     const std::string& domain = c.text("op_domain");
     return Diagnostic("E-unsupported",
-                      fmt::format("operator {}{}{} cannot be run: Isomer does not know it for these types",
+                      fmt::format("operator {}{}{} cannot be run: Isomer does not know it for these types; "
+                                  "--outputs NAME leaves out what needs it",
                                   printable(domain, 60), domain.empty() ? "" : ".", printable(c.text("op_type"), 60)));
   };
   return op;

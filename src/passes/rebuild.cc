@@ -34,8 +34,8 @@ Expected<void> Rebuild::copy(uint32_t id, size_t results) {
   return {};
 }
 
-Expected<ir::Graph> Rebuild::finish() && {
-  for (const ir::Output& o : graph_->outputs()) builder_.output(o.name, now(o.value));
+Expected<ir::Graph> Rebuild::finish(const std::vector<ir::Output>& outputs) && {
+  for (const ir::Output& o : outputs) builder_.output(o.name, now(o.value));
   builder_.set_metadata(graph_->metadata());
   return std::move(builder_).finish();
 }

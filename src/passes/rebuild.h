@@ -21,7 +21,8 @@ class Rebuild {
   // The node as it is, on what its inputs became; `results` of its results (0: all).
   Expected<void> copy(uint32_t id, size_t results = 0);
   void set(uint32_t id, std::vector<ir::Value> values) { values_[id] = std::move(values); }
-  Expected<ir::Graph> finish() &&;
+  Expected<ir::Graph> finish() && { return std::move(*this).finish(graph_->outputs()); }
+  Expected<ir::Graph> finish(const std::vector<ir::Output>& outputs) &&;  // values of the old graph
 
  private:
   const ir::Graph* graph_;

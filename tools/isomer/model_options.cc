@@ -12,6 +12,8 @@ void declare_bindings(CLI::App& app, ModelOptions& o) {
 void declare_model(CLI::App& app, ModelOptions& o) {
   app.add_option("MODEL", o.spec, "An .onnx file, an .iso file or zoo:NAME")->required();
   declare_bindings(app, o);
+  app.add_option("--outputs", o.outputs, "Compute this output or inner value and no other (repeatable)")
+      ->allow_extra_args(false);
 }
 
 Expected<driver::Bindings> bindings(const ModelOptions& o) {
@@ -31,6 +33,9 @@ Expected<driver::Model> load(const ModelOptions& o) {
   ISOMER_TRY(const driver::Bindings b, bindings(o));
   ISOMER_TRY(driver::Model model, driver::load_model(o.spec));
   print_warnings(model.warnings);
+  if (!o.outputs.empty()) {
+    ISOMER_TRY(model.graph, driver::with_outputs(model.graph, o.outputs));
+  }
   if (!b.dims.empty() || !b.shapes.empty()) {
     ISOMER_TRY(model.graph, driver::bind(model.graph, b));
   }

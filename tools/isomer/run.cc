@@ -173,6 +173,8 @@ Action declare_run(CLI::App& app) {
   app.add_option("--output-dir", o->output_dir, "Write every output as a .npy file into this folder");
   return [o]() -> Expected<Answer> {
     ISOMER_TRY(const driver::InputOptions in, input_options(o->run));
+    if (driver::is_module_name(o->model.spec) && !o->model.outputs.empty())
+      return Diagnostic("E-usage", "a module has the outputs it was compiled with: give --outputs to compile");
     ISOMER_TRY(const Ran ran, driver::is_module_name(o->model.spec) ? run_module(o->model, o->run.threads, in)
                                                                     : run_model(o->model, o->run, in, o->optimize));
     Answer a = answer(ran, in.seed);

@@ -74,6 +74,18 @@ TEST(Rows, EveryElementType) {
   expect_compiles("graph @g(%x: f32[33], %y: f32[33]) { return where(less(%x, %y), %x, const f32[] 2), less(%x, %y) }");
 }
 
+// What is rounded is the mean: a half cannot hold the sum of so many.
+TEST(Rows, MeansOfHalvesWhoseSumsAreTooLarge) {
+  for (const char* mean :
+       {"global_average_pool(%b)", "average_pool(%b){kernel_shape=[128,128]}", "reduce_mean(%b, const i64[2] [2,3])",
+        "conv(%b, const f16[1,2,128,128] splat(0.0001), const f16[1] [0.5])"})
+    expect_compiles(fmt::format("graph @g(%x: f16[1,2,128,128]) {{\n"
+                                "  %b = add(mul(%x, const f16[] [10]), const f16[] [20])\n"
+                                "  return {} }}",
+                                mean),
+                    1e-3);
+}
+
 TEST(Rows, GathersCheckTheirIndices) {
   expect_compiles("graph @g(%x: f32[6,5]) { return gather(%x, const i64[4] [0,-1,5,2]), gather(%x, [1,3]){axis=1} }",
                   0);

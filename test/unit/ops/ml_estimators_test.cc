@@ -29,6 +29,31 @@ TEST(LinearClassifier, ScoresAndChooses) {
   expect_near(binary->at(1), {sigmoid(-3), sigmoid(3), sigmoid(1), sigmoid(-1)});
 }
 
+// The scores can be computed; the strings are another operator's, which is carried.
+TEST(LinearClassifier, StringsAreMadeOfNumbersBehindIt) {
+  const auto entry = ops::table().find_onnx("ai.onnx.ml", "LinearClassifier");
+  ASSERT_TRUE(entry);
+  ir::GraphBuilder b(ops::table(), "g");
+  const ir::Value x = *b.input("x", {DType::F32, Shape::of({2, 2}), nullptr});
+  ir::ForeignNode node{.op = entry->op,
+                       .type = "LinearClassifier",
+                       .domain = "ai.onnx.ml",
+                       .version = 1,
+                       .inputs = {x},
+                       .attrs = {{"coefficients", Reals{1, 0, 0, 1}},
+                                 {"intercepts", Reals{0.5, 0}},
+                                 {"classlabels_strings", Strings{"cat", "dog"}}},
+                       .info = {},
+                       .outputs = 2};
+  const auto made = entry->form->import(node, b);
+  ASSERT_TRUE(made.ok()) << made.error().to_string();
+  EXPECT_EQ(b.type((*made)[0]).dtype, DType::Opaque);
+  EXPECT_EQ(b.type((*made)[1]).to_string(), "f32[2,2]");
+  const ir::Node& encoder = b.graph().node((*made)[0].node);
+  EXPECT_EQ(*encoder.attrs.get<Strings>("values_strings"), (Strings{"cat", "dog"}));
+  EXPECT_EQ(*b.graph().node(encoder.inputs[0].node).attrs.get<Ints>("classlabels_ints"), (Ints{0, 1}));
+}
+
 TEST(LinearClassifier, RefusesCoefficientsThatDoNotFit) {
   const Tensor x = f32({1, 2}, {1, 2});
   EXPECT_FALSE(

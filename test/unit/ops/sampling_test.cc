@@ -59,6 +59,16 @@ TEST(GridSample, ReadsCornersAndOutside) {
   EXPECT_FALSE(call("grid_sample", {x, floats({1, 1, 1, 3}, {0, 0, 0})}).ok());
 }
 
+TEST(GridSample, TheLastExtentOfTheGridMayBeOpen) {
+  ir::GraphBuilder b(ops::table(), "g");
+  const auto open = [](std::vector<Dim> dims) { return Type{DType::F32, Shape(std::move(dims)), nullptr}; };
+  const ir::Value x = *b.input("x", open({Dim(1), Dim(1), Dim(3), Dim(4)}));
+  const ir::Value grid = *b.input("grid", open({Dim(1), Dim(2), Dim(2), Dim::symbol("n")}));
+  const auto y = b.add1("grid_sample", {x, grid});
+  ASSERT_TRUE(y.ok()) << y.error().to_string();
+  EXPECT_EQ(b.type(*y).to_string(), "f32[1,1,2,2]");
+}
+
 TEST(GridSample, BringsTheTapsOfACubicToTheBorderOneByOne) {
   // Half a step before the first of 0 1 2 3: the taps are 0 0 0 1, the last of weight -3/32.
   const Tensor x = counting({1, 1, 1, 4}), grid = floats({1, 1, 1, 2}, {-4.0 / 3, 0});

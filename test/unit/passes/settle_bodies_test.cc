@@ -50,6 +50,16 @@ TEST(SettleBodies, BranchesTakeTheSizesTheyCapture) {
   EXPECT_EQ((*then)->inputs()[0].types[0].to_string(), "f32[2,1]");
 }
 
+// Distances of rows to rows, as scikit-learn's converter writes them: nothing is declared of the element.
+TEST(SettleBodies, ScansTakeTheSizesOfStatesAndElements) {
+  const passes::Result r = expect_applies("settle_bodies", R"((%x: f32[5,4], %rows: f32[3,4]) {
+    %same, %d = scan(%x, %rows){num_scan_inputs=1, body=graph @b(%s: f32["n",4], %row: f32[*]) {
+      return "s"=identity(%s), "d"=reduce_sum_square(sub(%s, %row), const i64[1] [1]){keepdims=0} }}
+    return "d"=%d
+  })");
+  EXPECT_EQ(r.graph.type(r.graph.outputs()[0].value).to_string(), "f32[3,5]");
+}
+
 TEST(SettleBodies, AConditionOnDataStays) {
   expect_untouched("settle_bodies", R"((%x: f32[3]) {
     %y = loop(const i64[] 9, _, %x){body=graph @b(%i: i64[], %k: bool[], %v: f32[3]) {
