@@ -1,6 +1,7 @@
 #include "compile/accesses.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "te/simplify.h"
 
@@ -158,11 +159,22 @@ bool index_runs_together(const Expr& index, const LoopAxis& outer, const LoopAxi
   return !contains(vars, outer.var) && !contains(vars, inner.var);
 }
 
-bool run_together(const Expr& e, const LoopAxis& outer, const LoopAxis& inner) {
+namespace {
+
+// `seen`: expressions share nodes, and each is looked at once.
+bool run_together(const Expr& e, const LoopAxis& outer, const LoopAxis& inner, std::unordered_set<const void*>& seen) {
+  if (!seen.insert(e.identity()).second) return true;
   if (e->kind == Kind::Var) return e->var != outer.var && e->var != inner.var;
-  for (const Expr& a : e->args)
-    if (e->kind == Kind::Read ? !index_runs_together(a, outer, inner) : !run_together(a, outer, inner)) return false;
-  return true;
+  return std::all_of(e->args.begin(), e->args.end(), [&](const Expr& a) {
+    return e->kind == Kind::Read ? index_runs_together(a, outer, inner) : run_together(a, outer, inner, seen);
+  });
+}
+
+}  // namespace
+
+bool run_together(const Expr& e, const LoopAxis& outer, const LoopAxis& inner) {
+  std::unordered_set<const void*> seen;
+  return run_together(e, outer, inner, seen);
 }
 
 void join_axes(std::vector<LoopAxis>& axes, const std::vector<Expr*>& bodies, const std::vector<Expr*>& indices,

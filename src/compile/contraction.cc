@@ -330,12 +330,10 @@ Stmt ContractionKernel::fetch_results(te::Substitution& at, int64_t columns, con
   const int64_t bytes = 4 * batch_.total() * m_.total() * n_.total();
   if (near_ || bytes <= scene_.target.l2_bytes / 4 || k_.total() > kShortDepth) return {};
   std::vector<std::pair<int, Expr>> places = {{out_buffer_, out_address_}};
-  const std::function<void(const Expr&)> visit = [&](const Expr& e) {
+  te::for_each_node(out_body_, [&](const Expr& e) {
     if (e->kind == te::Kind::Read && e->tensor != result_ && e->args.size() == 1)
       places.emplace_back(e->tensor, e->args[0]);
-    for (const Expr& a : e->args) visit(a);
-  };
-  visit(out_body_);
+  });
   std::vector<Stmt> parts;
   for (const auto& [buffer, place] : places) {
     const Expr here = te::simplify(at(place));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compile/accesses.h"
+#include "te/substitute.h"
 
 namespace isomer::compile {
 
@@ -16,9 +17,9 @@ using loop::StmtKind;
 using te::Expr;
 
 bool reads(const Expr& e, int buffer) {
-  if (e.empty()) return false;
-  if (e->kind == te::Kind::Read && e->tensor == buffer) return true;
-  return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return reads(a, buffer); });
+  bool found = false;
+  te::for_each_node(e, [&](const Expr& n) { found = found || (n->kind == te::Kind::Read && n->tensor == buffer); });
+  return found;
 }
 
 bool any_reads(const std::vector<Expr>& all, int buffer) {
@@ -27,10 +28,13 @@ bool any_reads(const std::vector<Expr>& all, int buffer) {
 
 // Whether every read of the buffer in `e` is at these indices, which do not read it themselves.
 bool reads_only_at(const Expr& e, int buffer, const std::vector<Expr>& indices) {
-  if (e->kind == te::Kind::Read && e->tensor == buffer)
-    return std::equal(e->args.begin(), e->args.end(), indices.begin(), indices.end(),
-                      [](const Expr& a, const Expr& b) { return te::equal(a, b); });
-  return std::all_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return reads_only_at(a, buffer, indices); });
+  bool only = true;
+  te::for_each_node(e, [&](const Expr& n) {
+    if (n->kind == te::Kind::Read && n->tensor == buffer)
+      only = only && std::equal(n->args.begin(), n->args.end(), indices.begin(), indices.end(),
+                                [](const Expr& a, const Expr& b) { return te::equal(a, b); });
+  });
+  return only;
 }
 
 // The value of an index expression of loop variables; nothing for other expressions.
@@ -127,9 +131,10 @@ class StoreCount {
     return kept ? &*kept : nullptr;
   }
 
-  static void add_vars(const Expr& e, std::set<int>& vars) {
-    if (e->kind == te::Kind::Var) vars.insert(e->var);
-    for (const Expr& a : e->args) add_vars(a, vars);
+  static void add_vars(const Expr& root, std::set<int>& vars) {
+    te::for_each_node(root, [&](const Expr& e) {
+      if (e->kind == te::Kind::Var) vars.insert(e->var);
+    });
   }
 
   const int buffer_;

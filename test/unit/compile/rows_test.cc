@@ -65,6 +65,14 @@ TEST(Rows, ElementwiseChainsOfAllSizes) {
   expect_compiles("graph @g(%x: f32[40]) { return erf(%x), tanh(%x), exp(%x), sigmoid(%x), log(abs(%x)), gelu(%x) }");
 }
 
+// Every value is used twice by the next: whoever walks an expression as a tree does not come back.
+TEST(Rows, ExpressionsThatShareAreWalkedOnce) {
+  std::string text = "graph @g(%x: f32[4,8], %y: f32[8]) {\n  %v0 = add(%x, %y)\n  %v1 = tanh(%v0)\n";
+  for (int i = 2; i < 120; ++i)
+    text += fmt::format("  %v{} = {}(%v{}, %v{})\n", i, i % 3 ? "sub" : "mul", i - 1, i - 2);
+  expect_compiles(text + "  return tanh(%v119) }");
+}
+
 TEST(Rows, EveryElementType) {
   for (const char* t : {"f64", "f16", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}) {
     const double tolerance = t[0] == 'f' || t[0] == 'b' ? (t[1] == '6' ? 1e-12 : 1e-2) : 0;
