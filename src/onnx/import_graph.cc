@@ -208,9 +208,12 @@ Expected<void> Importer::import_bodies(Call& call, Scope& scope) {
     // The inputs of a body are the node's last ones; what comes before them is for the node itself.
     const size_t before = call.inputs.size() - std::min(call.inputs.size(), static_cast<size_t>(graph->input_size()));
     std::vector<Type> passed;
-    for (size_t i = before; i < call.inputs.size(); ++i)
+    for (size_t i = before; i < call.inputs.size(); ++i) {
       passed.push_back(call.inputs[i].is_none() ? Type{DType::Opaque, Shape::unknown(), nullptr}
                                                 : scope.builder.type(call.inputs[i]));
+      // A scan hands on elements of what it gets.
+      if (call.node.op_type() != "Loop") passed.back().shape = Shape::unknown();
+    }
     ISOMER_TRY(ir::Graph body, import_body(*graph, free, captures, passed, scope));
     for (const ir::Output& o : body.outputs()) call.carries_opaque |= body.type(o.value).dtype == DType::Opaque;
     for (const ir::Node& n : body.inputs()) call.carries_opaque |= n.types[0].dtype == DType::Opaque;
