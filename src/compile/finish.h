@@ -23,4 +23,9 @@ struct TaskSize {
 loop::Stmt as_tasks(loop::Stmt body, const std::vector<LoopAxis>& axes, double flops, const TaskSize& size,
                     int& next_var);
 
+// The same where `chunk` runs outside of the other axes, but only within bands of these: bands of a result are read and
+// written by the thread that has the same band of what comes before and after, and need not travel between caches.
+loop::Stmt as_banded_tasks(loop::Stmt body, const LoopAxis& chunk, const std::vector<LoopAxis>& axes, double flops,
+                           const TaskSize& size, int& next_var);
+
 }  // namespace isomer::compile

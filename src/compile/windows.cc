@@ -186,20 +186,20 @@ std::optional<Kernel> Windows::make(std::string name) {
     axes.push_back(fresh(a.name, a.extent.value()));
     outer_[a.id] = axes.back();
   }
-  // Channels outermost keep the taps at hand; beyond the second cache memory is better walked through in order.
+  // Channels outermost, within bands, keep the taps at hand; beyond the second cache memory is better walked through in order.
   int64_t bytes = scene_.value(scene_.stage(group_.stages.back()).value).bytes();
   for (const Source& s : s_.sources)
     bytes += s.packed ? 0 : static_cast<int64_t>(size_of(s.type)) * scene_.layout(s.value).span;
   const bool strips = bytes <= scene_.target.l2_bytes * 5 / 8 && lanes_ * 4 == kLine;
-  if (strips) axes.insert(axes.begin(), chunk);
   Stmt body = strips ? strip(chunk.expr()) : row();
 
   int64_t rows = 1;
   for (const LoopAxis& a : axes) rows *= a.extent;
-  const int64_t elements = (strips ? rows / chunk.extent : rows) * s_.x * s_.c;
   const double flops =
-      static_cast<double>(elements) * static_cast<double>(s_.taps() * (1 + price(stage_.body->args[0])));
-  kernel_.function.body = as_tasks(std::move(body), axes, flops, {kTaskWork, kMostTasks}, next_var_);
+      static_cast<double>(rows * s_.x * s_.c) * static_cast<double>(s_.taps() * (1 + price(stage_.body->args[0])));
+  const TaskSize size{kTaskWork, kMostTasks};
+  kernel_.function.body = strips ? as_banded_tasks(std::move(body), chunk, axes, flops, size, next_var_)
+                                 : as_tasks(std::move(body), axes, flops, size, next_var_);
   finish(kernel_, scene_, group_, flops);
   return std::move(kernel_);
 }
