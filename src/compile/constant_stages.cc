@@ -48,13 +48,14 @@ std::vector<int> held_by_outputs(const StageGraph& g) {
 
 }  // namespace
 
-void constant_stages(StageGraph& g, bool contents) {
+void constant_stages(StageGraph& g, bool contents, Taken taken) {
   bool changed = false;
   const std::vector<int> held = held_by_outputs(g);
   for (ModelStage& s : g.stages) {
     StageValue& out = g.values[static_cast<size_t>(s.value)];
     const std::vector<int> read = values_read(s.body);
     if (read.empty() || s.is_reduction() || out.elements() == 0) continue;
+    if (taken == Taken::Moves && s.body->kind != te::Kind::Read) continue;
     if (std::find(held.begin(), held.end(), s.value) != held.end()) continue;
     int64_t elements = 0;
     const bool all = std::all_of(read.begin(), read.end(), [&](int v) {

@@ -202,7 +202,8 @@ std::optional<std::vector<int64_t>> IntegerProducts::less_zeros(const Factor& b)
 
 // Bytes less their zero points where those fit in I8; else bytes as they are, or 128 less.
 std::optional<Weights> IntegerProducts::weights(const Factor& b) {
-  const std::pair key(b.read->tensor, b.zero.empty() ? std::string() : te::hash(b.zero).hex());
+  const Expr zero = settled(b.zero);
+  const std::pair key(b.read->tensor, zero.empty() ? std::string() : te::hash(zero).hex());
   if (const auto known = weights_.find(key); known != weights_.end()) return known->second;
   const auto less_zero = less_zeros(b);
   if (!less_zero) return std::nullopt;
@@ -216,7 +217,7 @@ std::optional<Weights> IntegerProducts::weights(const Factor& b) {
   Weights w;
   if (!fits) {
     const Expr offset = Expr::integer(DType::I32, less);
-    w.zero = b.zero.empty() ? Expr::integer(DType::I32, -less) : b.zero - offset;
+    w.zero = zero.empty() ? Expr::integer(DType::I32, -less) : te::simplify(zero - offset, scope_);
   }
   w.value = add_constant(std::move(out));
   return weights_[key] = w;

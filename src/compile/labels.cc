@@ -181,6 +181,8 @@ Grouped grouped(StageGraph graph, const LowerOptions& options) {
   out.graph = std::move(graph);
   if (options.fuse) {
     if (options.contract) {
+      // A part of larger weights counts as weights, and keeps its bytes.
+      constant_stages(out.graph, options.weights, Taken::Moves);
       byte_stages(out.graph);
       integer_products(out.graph, options.target);
       widened_products(out.graph);

@@ -6,7 +6,7 @@ namespace {
 
 // Gates i, o, f, c; peepholes i, o, f.
 State step(Compose& f, const Direction& d, ir::Value x, const State& s, bool coupled) {
-  if (!s.h.is_none()) x = f.add(x, f.matmul(s.h, d.recurrent));
+  if (!s.h.is_none()) x = f.add(x, d.carry(f, s.h));
   auto gates = f.split(x, 2, size_t{4});
   const bool peeps = !d.peepholes.is_none();
   const auto p = peeps ? f.split(d.peepholes, 0, size_t{3}) : std::vector<ir::Value>(3, ir::Value::none());
@@ -27,8 +27,14 @@ State step(Compose& f, const Direction& d, ir::Value x, const State& s, bool cou
 
 }  // namespace
 
+CellKind lstm_kind(std::string name) { return {std::move(name), 4, true, {"Sigmoid", "Tanh", "Tanh"}}; }
+
+Cell lstm_cell(bool coupled) {
+  return [coupled](Compose& f, const Direction& d, ir::Value x, const State& s) { return step(f, d, x, s, coupled); };
+}
+
 ir::OpDef op_lstm() {
-  static const CellKind kind{"lstm", 4, true, {"Sigmoid", "Tanh", "Tanh"}};
+  static const CellKind kind = lstm_kind("lstm");
   ir::OpDef op;
   op.name = kind.name;
   op.doc = "Long short-term memory layer over the steps of a sequence; gates in the order input, output, forget, cell.";
@@ -38,10 +44,7 @@ ir::OpDef op_lstm() {
   op.attrs.push_back({.name = "input_forget", .kind = ir::AttrKind::Int, .standard = ir::AttrValue(int64_t{0})});
   op.infer = [](const ir::OpContext& c) { return infer_recurrent(c, kind); };
   op.expand = [](const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
-    const bool coupled = c.flag("input_forget");
-    return expand_recurrent(
-        c, b, in, kind, false,
-        [coupled](Compose& f, const Direction& d, ir::Value x, const State& s) { return step(f, d, x, s, coupled); });
+    return expand_recurrent(c, b, in, kind, false, lstm_cell(c.flag("input_forget")));
   };
   op.samples = {"lstm(f32[3,2,4], f32[1,8,4], f32[1,8,2])",
                 "lstm(f32[2,2,3], f32[2,4,3], f32[2,4,1], f32[2,8], i32[2] [2,1], f32[2,2,1], f32[2,2,1], f32[2,3])"

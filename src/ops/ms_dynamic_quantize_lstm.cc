@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "ops/compose.h"
+#include "ops/recurrent.h"
 
 namespace isomer::ops {
 namespace {
@@ -11,22 +11,19 @@ using ir::Value;
 
 enum Input : size_t { X, W, R, B, Lengths, InitialH, InitialC, P, WScale, WZero, RScale, RZero };
 
-// One number for a direction, or one for each column of it, as a tensor that broadcasts over [directions, rows, columns].
-Value spread(Compose& f, const ir::OpContext& c, Value v, size_t i) {
-  if (c.rank(i) == 1) return f.unsqueeze(v, {1, 2});
-  if (c.rank(i) == 2) return f.unsqueeze(v, {1});
-  f.fail(c.error(fmt::format("input '{}' is {}, expected rank 1 or 2", c.op().inputs[i].name, c.shape(i).to_string())));
-  return Value::none();
+const CellKind& kind() {
+  static const CellKind kind = [] {
+    CellKind k = lstm_kind("ms_dynamic_quantize_lstm");
+    k.by_column = true;
+    return k;
+  }();
+  return kind;
 }
 
-// The weights as reals, [directions, gates, rows] as lstm has them.
-Value weights(Compose& f, const ir::OpContext& c, std::span<const Value> in, size_t i, size_t scale, size_t zero) {
-  if (c.rank(i) != 3) {
-    f.fail(c.error(fmt::format("input '{}' is {}, expected rank 3", c.op().inputs[i].name, c.shape(i).to_string())));
-    return Value::none();
-  }
-  const Value centred = f.sub(f.cast(in[i], DType::I32), f.cast(spread(f, c, in[zero], zero), DType::I32));
-  return f.transpose(f.mul(f.cast(centred, DType::F32), spread(f, c, in[scale], scale)), {0, 2, 1});
+// One number for a direction, or one for each column of it.
+Expected<void> check_parameter(const ir::OpContext& c, size_t i) {
+  if (c.rank(i) == 1 || c.rank(i) == 2) return {};
+  return c.error(fmt::format("input '{}' is {}, expected rank 1 or 2", c.op().inputs[i].name, c.shape(i).to_string()));
 }
 
 }  // namespace
@@ -35,9 +32,8 @@ ir::OpDef op_ms_dynamic_quantize_lstm() {
   ir::OpDef op;
   op.name = "ms_dynamic_quantize_lstm";
   op.doc =
-      "lstm with weights of 8 bits, which become reals before use; a runtime that rounds the other factors to 8 bits "
-      "as "
-      "well differs by that rounding.";
+      "lstm with weights of 8 bits; what they are multiplied with, all inputs at once and the state of each step, is "
+      "rounded to 8 bits by its own range.";
   const DTypeSet bytes = DTypeSet(DType::U8) | DType::I8;
   op.inputs = {{"x", "T", DType::F32},
                {"w", "T2", bytes},
@@ -59,12 +55,16 @@ ir::OpDef op_ms_dynamic_quantize_lstm() {
               {.name = "direction", .kind = AttrKind::String, .standard = ir::AttrValue(std::string("forward"))},
               {.name = "hidden_size", .kind = AttrKind::Int},
               {.name = "input_forget", .kind = AttrKind::Int, .standard = ir::AttrValue(int64_t{0})}};
-  op.expand = [](const ir::OpContext& c, ir::GraphBuilder& b,
-                 std::span<const Value> in) -> Expected<std::vector<Value>> {
-    Compose f(b);
-    const Value w = weights(f, c, in, W, WScale, WZero), r = weights(f, c, in, R, RScale, RZero);
-    return f.finish(f.many("lstm", {in[X], w, r, in[B], in[Lengths], in[InitialH], in[InitialC], in[P]}, c.attrs(),
-                           c.output_count()));
+  op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
+    for (size_t i : {WScale, WZero, RScale, RZero}) ISOMER_CHECK_OK(check_parameter(c, i));
+    return infer_recurrent(c, kind());
+  };
+  op.expand = [](const ir::OpContext& c, ir::GraphBuilder& b, std::span<const Value> in) {
+    const Product product = [&in](Compose& f, Value x, size_t weights, int64_t d) {
+      const size_t scale = weights == W ? WScale : RScale, zero = weights == W ? WZero : RZero;
+      return f("ms_dynamic_quantize_matmul", {x, pick(f, in[weights], d), pick(f, in[scale], d), pick(f, in[zero], d)});
+    };
+    return expand_recurrent(c, b, in, kind(), false, lstm_cell(c.flag("input_forget")), product);
   };
   op.samples = {
       "ms_dynamic_quantize_lstm(f32[2,1,3], i8[1,3,8], i8[1,2,8], _, _, _, _, _, f32[1] [0.1], i8[1] [3], f32[1] "

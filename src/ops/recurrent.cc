@@ -40,7 +40,7 @@ Expected<Sizes> sizes_of(const ir::OpContext& c, const CellKind& kind) {
     return c.error(fmt::format("unknown direction {}", quoted(direction)));
   s.directions = direction == "bidirectional" ? 2 : 1;
   s.reverse = direction == "reverse";
-  const int64_t layout = c.integer("layout");
+  const int64_t layout = kind.by_column ? 0 : c.integer("layout");
   if (layout != 0 && layout != 1) return c.error(fmt::format("'layout' is {}, expected 0 or 1", layout));
   s.batch_first = layout == 1;
   for (size_t i : {X, W, R})
@@ -48,7 +48,7 @@ Expected<Sizes> sizes_of(const ir::OpContext& c, const CellKind& kind) {
       return c.error(fmt::format("input '{}' is {}, expected rank 3", c.op().inputs[i].name, c.shape(i).to_string()));
   s.steps = c.dim(X, s.batch_first ? 1 : 0);
   s.batch = c.dim(X, s.batch_first ? 0 : 1);
-  s.hidden = c.dim(R, 2);
+  s.hidden = c.dim(R, kind.by_column ? 1 : 2);
   if (c.has_attr("hidden_size")) {
     const Dim given = c.integer("hidden_size");
     if (s.hidden.is_const() && !(given == s.hidden))
@@ -58,8 +58,11 @@ Expected<Sizes> sizes_of(const ir::OpContext& c, const CellKind& kind) {
   if (s.hidden.is_const() && s.hidden.value() < 1) return c.error("the hidden size is less than 1");
   const Dim gates = Dim(static_cast<int64_t>(kind.gates)) * s.hidden;
   if (gates.is_invalid()) return c.error("the hidden size is too large");
-  ISOMER_CHECK_OK(check_shape(c, W, {s.directions, gates, c.dim(X, 2)}));
-  ISOMER_CHECK_OK(check_shape(c, R, {s.directions, gates, s.hidden}));
+  const auto weights = [&](const Dim& rows) {
+    return kind.by_column ? std::vector<Dim>{s.directions, rows, gates} : std::vector<Dim>{s.directions, gates, rows};
+  };
+  ISOMER_CHECK_OK(check_shape(c, W, weights(c.dim(X, 2))));
+  ISOMER_CHECK_OK(check_shape(c, R, weights(s.hidden)));
   ISOMER_CHECK_OK(check_shape(c, B, {s.directions, gates * Dim(2)}));
   ISOMER_CHECK_OK(check_shape(c, Lengths, {s.batch}));
   const std::vector<Dim> state = s.batch_first ? std::vector<Dim>{s.batch, s.directions, s.hidden}
@@ -186,6 +189,10 @@ Expected<std::vector<Type>> infer_recurrent(const ir::OpContext& c, const CellKi
   return types;
 }
 
+ir::Value pick(Compose& f, ir::Value v, int64_t d) {
+  return v.is_none() ? v : f("gather", {v, f.constant(Tensor::int_scalar(DType::I64, d))}, {{"axis", int64_t{0}}});
+}
+
 namespace {
 
 // What the steps of one direction work with.
@@ -194,11 +201,6 @@ struct Unrolled {
   std::vector<ir::Value> valid;  // by step: which sequences are that long; empty: all
   State initial;
 };
-
-// Row d of a parameter, [1,...] -> [...]; none stays none.
-ir::Value pick(Compose& f, ir::Value v, int64_t d) {
-  return v.is_none() ? v : f("gather", {v, f.constant(Tensor::int_scalar(DType::I64, d))}, {{"axis", int64_t{0}}});
-}
 
 ir::Value at(std::span<const ir::Value> in, size_t i) { return i < in.size() ? in[i] : ir::Value::none(); }
 
@@ -211,6 +213,19 @@ std::vector<ir::Value> validity(Compose& f, const ir::OpContext& c, ir::Value le
   for (int64_t t = 0; t < steps; ++t)
     valid.push_back(f("less", {f.scalar(DType::I32, static_cast<double>(t)), by_sequence}));
   return valid;
+}
+
+// The products of all inputs with direction k's weights; the direction learns how it multiplies its states.
+ir::Value multiply(Compose& f, std::span<const ir::Value> in, ir::Value x, int64_t k, const Product& product,
+                   Direction& d) {
+  if (product) {
+    d.carry = [&product, k](Compose& compose, ir::Value state) { return product(compose, state, R, k); };
+    return product(f, x, W, k);
+  }
+  const auto by_column = [&](size_t weights) { return f.transpose(pick(f, at(in, weights), k), {1, 0}); };
+  d.recurrent = by_column(R);
+  d.carry = [r = d.recurrent](Compose& compose, ir::Value state) { return compose.matmul(state, r); };
+  return f.matmul(x, by_column(W));
 }
 
 // Runs the cell over the steps; outputs are [1,batch,hidden] by step.
@@ -240,7 +255,7 @@ State unroll(Compose& f, const Direction& d, const Unrolled& u, bool backwards, 
 
 Expected<std::vector<ir::Value>> expand_recurrent(const ir::OpContext& c, ir::GraphBuilder& b,
                                                   std::span<const ir::Value> in, const CellKind& kind, bool own_bias,
-                                                  const Cell& cell) {
+                                                  const Cell& cell, const Product& product) {
   ISOMER_TRY(const Sizes s, sizes_of(c, kind));
   ISOMER_TRY(const std::vector<Activation> activations, activations_of(c, kind, s.directions));
   if (!s.steps.is_const() || s.steps.value() < 1 || !s.hidden.is_const())
@@ -262,9 +277,8 @@ Expected<std::vector<ir::Value>> expand_recurrent(const ir::OpContext& c, ir::Gr
     d.clip = c.has_attr("clip") ? c.real("clip") : 0;
     const auto first = activations.begin() + k * static_cast<int64_t>(kind.activations.size());
     d.activations.assign(first, first + static_cast<ptrdiff_t>(kind.activations.size()));
-    d.recurrent = f.transpose(pick(f, at(in, R), k), {1, 0});
     d.peepholes = kind.has_cell ? pick(f, at(in, P), k) : ir::Value::none();
-    ir::Value products = f.matmul(x, f.transpose(pick(f, at(in, W), k), {1, 0}));
+    ir::Value products = multiply(f, in, x, k, product, d);
     if (const ir::Value bias = pick(f, at(in, B), k); !bias.is_none()) {
       const auto halves = f.split(bias, 0, std::vector<int64_t>{width, width});
       products = f.add(products, own_bias ? halves[0] : f.add(halves[0], halves[1]));

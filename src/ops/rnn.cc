@@ -15,7 +15,7 @@ ir::OpDef op_rnn() {
   op.expand = [](const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
     return expand_recurrent(c, b, in, kind, false,
                             [](Compose& f, const Direction& d, ir::Value x, const State& s) -> State {
-                              if (!s.h.is_none()) x = f.add(x, f.matmul(s.h, d.recurrent));
+                              if (!s.h.is_none()) x = f.add(x, d.carry(f, s.h));
                               return {d.activate(f, 0, x), ir::Value::none()};
                             });
   };

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/random.h"
+#include "compile/constant_stages.h"
 #include "compile/forms.h"
 #include "loop/intrinsics.h"
 #include "test/unit/compile/compiled.h"
@@ -273,6 +275,47 @@ TEST(WidenedProducts, MatrixProductsAndConvolutions) {
                                 "splat(0.125), %b){{pads=[1,1,1,1]}}) }}",
                                 type),
                     1e-2);
+  }
+}
+
+// Weights that several products share are there once, each with a scalar of its own for their zero point.
+TEST(IntegerProducts, SharedWeights) {
+  const std::string text = fmt::format(
+      "graph @g(%x: f32[3,64]) {{ %w = {} %a = ms_dynamic_quantize_matmul(%x, %w, const f32[] 0.01, const i8[] 3) "
+      "return ms_dynamic_quantize_matmul(tanh(%a), %w, const f32[] 0.01, const i8[] 3) }}",
+      bytes("i8", "64,64", 64 * 64));
+  expect_compiles(text);
+  if (!has_byte_products()) return;
+  EXPECT_EQ(products_in(text), 2);
+  const auto target = codegen::host_target();
+  auto stages = compile::stages_of(graph_of(text), ops::table());
+  ASSERT_TRUE(target.ok() && stages.ok());
+  compile::integer_products(*stages, *target);
+  std::set<int> weights;
+  for (const compile::ModelStage& s : stages->stages)
+    if (compile::contraction(s, stages->values))
+      for (const int v : compile::values_read(s.body))
+        if (stages->values[static_cast<size_t>(v)].constant) weights.insert(v);
+  EXPECT_EQ(weights.size(), 1u);
+}
+
+// A part of larger weights (one direction of a recurrent layer) keeps its bytes.
+TEST(IntegerProducts, PartsOfWeights) {
+  const std::string text =
+      fmt::format("graph @g(%x: u8[2,64]) {{ %w = {} return matmul_integer(%x, gather(%w, const i64[] 1)) }}",
+                  bytes("i8", "2,64,48", 2 * 64 * 48));
+  expect_compiles(text, 0, {}, false);
+  auto stages = compile::stages_of(graph_of(text), ops::table());
+  const auto target = codegen::host_target();
+  ASSERT_TRUE(target.ok() && stages.ok());
+  compile::constant_stages(*stages, true, compile::Taken::Moves);
+  compile::integer_products(*stages, *target);
+  const auto is_bytes = [&](const compile::ModelStage& s) {
+    const auto c = compile::contraction(s, stages->values);
+    return c && c->bytes();
+  };
+  if (has_byte_products()) {
+    EXPECT_TRUE(std::any_of(stages->stages.begin(), stages->stages.end(), is_bytes));
   }
 }
 
