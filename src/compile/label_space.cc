@@ -239,6 +239,14 @@ std::vector<LabelSpace::Work> LabelSpace::cuts(size_t factor, Algorithm scheme) 
   return out;
 }
 
+std::optional<LabelSpace::Work> LabelSpace::way(size_t factor, const Method& method) const {
+  const std::unique_ptr<Place> p = place(factor, std::vector<size_t>(factors_[factor].variables.size()));
+  if (!p || factors_[factor].chained) return std::nullopt;
+  std::optional<Work> w = made(*p, method);
+  if (w) w->scheme = method.algorithm;
+  return w;
+}
+
 Labels LabelSpace::labels(std::span<const size_t> choice, std::span<const Method> methods) const {
   Labels out;
   bool standard = true;

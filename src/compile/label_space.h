@@ -49,6 +49,9 @@ class LabelSpace {
   // The same scheme cut in other ways, where values lie as the compiler would have them.
   std::vector<Work> cuts(size_t factor, Algorithm scheme) const;
 
+  // One way, where values lie as the compiler would have them.
+  std::optional<Work> way(size_t factor, const Method& method) const;
+
   // The labels of a model in which variables have these numbers and factors these methods; empty when all are standard.
   Labels labels(std::span<const size_t> choice, std::span<const Method> methods) const;
 

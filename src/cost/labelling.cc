@@ -22,8 +22,9 @@ constexpr double kContender = 1.05;   // times the best so far: what is slower t
 constexpr double kNegligible = 1e-3;  // of the whole: groups below are left as they are
 constexpr double kRival = 1.15;       // times the best: schemes that are cut in other ways too
 constexpr size_t kMostRivals = 2;
-constexpr size_t kTogether = 8;     // factors whose kernels are compiled together
-constexpr double kForbidden = 1e9;  // seconds of what was not looked at
+constexpr size_t kTogether = 8, kCutTogether = 4;  // factors whose kernels are compiled together
+constexpr double kOrderShare = 0.15;               // of the time, for orders
+constexpr double kForbidden = 1e9;                 // seconds of what was not looked at
 
 using Clock = std::chrono::steady_clock;
 
@@ -42,24 +43,32 @@ struct Way {
 // out what matters most was tried.
 class Labeller {
  public:
-  Labeller(KernelTimes& times, const compile::LabelSpace& space, const LabelOptions& options)
-      : times_(times), space_(space), options_(options) {}
+  Labeller(KernelTimes& times, const compile::LabelSpace& space, KnownMethods& methods, const LabelOptions& options)
+      : times_(times), space_(space), methods_(methods), options_(options) {}
 
   Labelling run() {
     out_.variables = space_.variables().size();
     out_.factors = space_.factors().size();
-    const std::vector<size_t> order = own_ways();
-    in_turn(order, [&](std::span<const size_t> some) {
-      if (late())
-        out_.untried += some.size();
-      else
-        try_algorithms(some);
+    const std::vector<size_t> order = take_known(own_ways());
+    std::vector<size_t> looked_at, cut;
+    in_turn(order, kTogether, [&](std::span<const size_t> some) {
+      if (late()) {
+        take_late(some);
+        return;
+      }
+      try_algorithms(some);
+      looked_at.insert(looked_at.end(), some.begin(), some.end());
     });
-    if (options_.cuts && times_.measures())
-      in_turn(order, [&](std::span<const size_t> some) {
-        if (!late()) try_cuts(some);
+    if (with_cuts())
+      in_turn(by_time(looked_at), kCutTogether, [&](std::span<const size_t> some) {
+        if (late()) return;
+        try_cuts(some);
+        cut.insert(cut.end(), some.begin(), some.end());
       });
-    for (size_t f = 0; f < ways_.size(); ++f) try_orders(f);
+    for (const size_t f : looked_at)
+      methods_.set(group(f),
+                   {ways_[f][0].ways[best_way(f, 0).first].method, std::find(cut.begin(), cut.end(), f) != cut.end()});
+    try_orders();
     out_.exact = out_.exact && out_.untried == 0;
     std::vector<size_t> sizes;
     for (const auto& v : space_.variables()) sizes.push_back(v.labels.size());
@@ -74,6 +83,7 @@ class Labeller {
       out_.exact = false;
       solved = Assignment{std::vector<size_t>(sizes.size()), 0};
     }
+    for (size_t f = 0; f < ways_.size(); ++f) out_.standard += own(f) ? seconds_of(*own(f)) : 0;
     take(*solved);
     return std::move(out_);
   }
@@ -117,20 +127,69 @@ class Labeller {
       order.push_back(f);
       items.insert(items.end(), own(f)->items.begin(), own(f)->items.end());
     }
-    out_.measured = times_.measure(items);
-    for (const size_t f : order) out_.standard += seconds_of(*own(f));
-    std::erase_if(order, [&](size_t f) { return seconds_of(*own(f)) < kNegligible * out_.standard; });
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return seconds_of(*own(a)) > seconds_of(*own(b)); });
-    return order;
+    if (options_.rough)
+      times_.try_out(items, std::vector<double>(items.size()));
+    else
+      out_.measured = times_.measure(items);
+    double all = 0;
+    for (const size_t f : order) all += seconds_of(*own(f));
+    std::erase_if(order, [&](size_t f) { return seconds_of(*own(f)) < kNegligible * all; });
+    return by_time(order);
+  }
+
+  // By what they take as far as is known, the longest first.
+  std::vector<size_t> by_time(std::vector<size_t> factors) const {
+    std::stable_sort(factors.begin(), factors.end(),
+                     [&](size_t a, size_t b) { return best_so_far(a, 0) > best_so_far(b, 0); });
+    return factors;
+  }
+
+  bool with_cuts() const { return options_.cuts && times_.measures(); }
+
+  std::string group(size_t f) const {
+    std::string key;
+    for (const Item& i : own(f)->items) key += i.key;
+    return key;
+  }
+
+  bool is_known(const Way& w) {
+    return !times_.measures() || std::all_of(w.items.begin(), w.items.end(),
+                                             [&](const Item& i) { return times_.known(i, true).seconds > 0; });
+  }
+
+  // What an equal group was found to be computed best by, where its kernels are known.
+  bool take_method(size_t f, const compile::Method& method) {
+    if (method.standard()) return true;
+    const auto work = space_.way(f, method);
+    if (!work) return false;
+    Way w = way_of(*work);
+    if (!is_known(w) || !is_known(*own(f))) return false;
+    ways_[f][0].ways.push_back(std::move(w));
+    return true;
+  }
+
+  // Those of which nothing is known yet.
+  std::vector<size_t> take_known(std::vector<size_t> factors) {
+    std::erase_if(factors, [&](size_t f) {
+      const auto best = methods_.find(group(f));
+      return best && (best->cuts || !with_cuts()) && take_method(f, best->method);
+    });
+    return factors;
+  }
+  void take_late(std::span<const size_t> factors) {
+    for (const size_t f : factors) {
+      const auto best = methods_.find(group(f));
+      if (!best || !take_method(f, best->method)) ++out_.untried;
+    }
   }
 
   const Way* own(size_t f) const { return ways_[f][0].ways.empty() ? nullptr : &ways_[f][0].ways[0]; }
 
   // A few factors at a time: their kernels are compiled together.
-  static void in_turn(const std::vector<size_t>& factors, const std::function<void(std::span<const size_t>)>& f) {
-    for (size_t i = 0; i < factors.size(); i += kTogether)
-      f(std::span(factors).subspan(i, std::min(kTogether, factors.size() - i)));
+  static void in_turn(const std::vector<size_t>& factors, size_t together,
+                      const std::function<void(std::span<const size_t>)>& f) {
+    for (size_t i = 0; i < factors.size(); i += together)
+      f(std::span(factors).subspan(i, std::min(together, factors.size() - i)));
   }
 
   // Ways of a factor that are to be added to those that it has.
@@ -191,28 +250,47 @@ class Labeller {
     times_.try_out(items, limits);
     items.clear();
     for (const Fresh& f : all) {
-      const double best = best_so_far(f.factor, f.choice);
+      double best = best_so_far(f.factor, f.choice);
       for (const Way& w : f.ways)
-        if (w.timed && (best == 0 || seconds_of(w) < kContender * best))
-          items.insert(items.end(), w.items.begin(), w.items.end());
+        if (w.timed) best = best > 0 ? std::min(best, seconds_of(w)) : seconds_of(w);
+      bool contested = false;
+      for (const Way& w : f.ways) {
+        if (!w.timed || seconds_of(w) >= kContender * best) continue;
+        items.insert(items.end(), w.items.begin(), w.items.end());
+        contested = true;
+      }
+      if (const Way* standard = own(f.factor); contested && standard)
+        items.insert(items.end(), standard->items.begin(), standard->items.end());
     }
     out_.measured += times_.measure(items);
     for (Fresh& f : all)
       for (Way& w : f.ways) ways_[f.factor][f.choice].ways.push_back(std::move(w));
   }
 
-  void try_orders(size_t f) {
-    const auto& variables = space_.factors()[f].variables;
+  // Of the groups that take longest first, and not for long: orders seldom pay, since neighbours need copies.
+  void try_orders() {
+    std::vector<size_t> factors(ways_.size());
+    std::iota(factors.begin(), factors.end(), 0);
+    const Clock::time_point begin = Clock::now();
+    in_turn(by_time(std::move(factors)), kTogether, [&](std::span<const size_t> some) {
+      const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
+      try_orders(some, late() || passed > kOrderShare * options_.seconds);
+    });
+  }
+
+  void try_orders(std::span<const size_t> factors, bool too_late) {
     std::vector<Fresh> all;
-    for (size_t c = 1; c < ways_[f].size(); ++c) {
-      ways_[f][c].looked_at = !late();
-      if (!ways_[f][c].looked_at) {
-        out_.exact = false;
-        continue;
+    for (const size_t f : factors)
+      for (size_t c = 1; c < ways_[f].size(); ++c) {
+        ways_[f][c].looked_at = !too_late;
+        if (too_late) {
+          out_.exact = false;
+          continue;
+        }
+        Fresh& fresh = all.emplace_back(Fresh{f, c, {}});
+        for (const auto& work : space_.work(f, decoded(space_.factors()[f].variables, c), true))
+          fresh.ways.push_back(way_of(work));
       }
-      Fresh& fresh = all.emplace_back(Fresh{f, c, {}});
-      for (const auto& work : space_.work(f, decoded(variables, c), true)) fresh.ways.push_back(way_of(work));
-    }
     add(std::move(all), kHopelessOrder);
   }
 
@@ -274,6 +352,7 @@ class Labeller {
 
   KernelTimes& times_;
   const compile::LabelSpace& space_;
+  KnownMethods& methods_;
   const LabelOptions& options_;
   const Clock::time_point start_ = Clock::now();
   std::vector<std::vector<Choice>> ways_;  // by factor and choice
@@ -282,8 +361,22 @@ class Labeller {
 
 }  // namespace
 
-Labelling best_labels(KernelTimes& times, const compile::LabelSpace& space, const LabelOptions& options) {
-  return Labeller(times, space, options).run();
+std::optional<KnownMethods::Best> KnownMethods::find(const std::string& group) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = best_.find(group);
+  return it == best_.end() ? std::nullopt : std::optional(it->second);
+}
+
+void KnownMethods::set(const std::string& group, const Best& best) {
+  constexpr size_t kMost = 1 << 14;
+  const std::lock_guard lock(mutex_);
+  if (best_.size() >= kMost) best_.clear();
+  best_[group] = best;
+}
+
+Labelling best_labels(KernelTimes& times, const compile::LabelSpace& space, KnownMethods& methods,
+                      const LabelOptions& options) {
+  return Labeller(times, space, methods, options).run();
 }
 
 }  // namespace isomer::cost

@@ -4,6 +4,10 @@
 
 #include <atomic>
 #include <limits>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
 
 #include "compile/label_space.h"
 #include "cost/kernel_times.h"
@@ -29,9 +33,27 @@ struct Labelling {
 struct LabelOptions {
   double seconds = std::numeric_limits<double>::infinity();  // for all but the compiler's own ways
   const std::atomic<bool>* stop = nullptr;                   // ends it with the best so far
-  bool cuts = true;  // also other cuts of the schemes that are best, where kernels are timed
+  bool cuts = true;    // also other cuts of the schemes that are best, where kernels are timed
+  bool rough = false;  // the compiler's own ways are only tried where nothing comes near them
 };
 
-Labelling best_labels(KernelTimes& times, const compile::LabelSpace& space, const LabelOptions& options = {});
+// What groups were found to be computed best by, so that graphs which share most of their groups are not labelled from the
+// beginning: a group is known by the kernels that the compiler would make for it.
+class KnownMethods {
+ public:
+  struct Best {
+    compile::Method method;
+    bool cuts = false;  // other cuts were looked at too
+  };
+  std::optional<Best> find(const std::string& group) const;
+  void set(const std::string& group, const Best& best);
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, Best> best_;
+};
+
+Labelling best_labels(KernelTimes& times, const compile::LabelSpace& space, KnownMethods& methods,
+                      const LabelOptions& options = {});
 
 }  // namespace isomer::cost

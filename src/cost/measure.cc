@@ -19,8 +19,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr size_t kLeastRuns = 5;
-constexpr double kAgreement = 0.01;  // of the low quantile and the fastest run
+constexpr size_t kLeastRuns = 5, kLeastSlowRuns = 2;  // of a go
+constexpr double kSlow = 5e-3;                        // seconds: what disturbs for microseconds is lost in these
+constexpr double kAgreement = 0.01;                   // of the low quantile and the fastest run
 // Of the best rate of tile registers: the same core gives from 0.6 of it up by its clock, beside a neighbour 0.3.
 constexpr double kFullRate = 0.45;
 constexpr double kRound = 0.01;                     // seconds of all copies
@@ -163,15 +164,18 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
   samples_.clear();
   const auto start = Clock::now();
   std::vector<double> good;
+  const auto enough = [](const std::vector<double>& runs) {
+    return runs.size() >= kLeastRuns || (runs.size() >= kLeastSlowRuns && runs.front() > kSlow);
+  };
   const auto limit = [&] {
-    const bool wait = tiles_ && since(start) >= options_.most_seconds && times(true).size() < kLeastRuns;
+    const bool wait = tiles_ && since(start) >= options_.most_seconds && !enough(times(true));
     return options_.most_seconds * (!wait ? 1 : subject_.limit > 0 ? kTryPatience : kPatience);
   };
   while (good.size() < options_.most_runs && since(start) < limit()) {
     ISOMER_CHECK_OK(sample());
     if (too_slow(kWarmLimit)) return summarise(times(true));
     good = times(false);
-    if (good.size() < kLeastRuns) continue;
+    if (!enough(good)) continue;
     double timed = 0;
     for (const double s : good) timed += s;
     const double fastest = *std::min_element(good.begin(), good.end());
@@ -179,7 +183,7 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
     if ((agree && timed > options_.seconds / 4) || timed > options_.seconds) break;
   }
   if (!bed_->intact()) return failure("the kernel writes outside of its buffers");
-  if (good.size() >= kLeastRuns) return summarise(good);
+  if (enough(good)) return summarise(good);
   good = times(true);
   if (good.empty() && subject_.limit == 0)  // else it is not known whether the limit holds
     for (const Sample& s : samples_) good.push_back(s.seconds);

@@ -36,6 +36,7 @@ struct Pricer::Impl {
   KernelTimes times;
   Constants constants;
   compile::KernelCache cache;
+  KnownMethods methods;
   std::mutex mutex;  // of what follows
   struct Whole {
     ir::Graph graph;
@@ -151,7 +152,7 @@ Expected<Labelling> Pricer::label(const ir::Graph& graph, Extent extent, const L
   ISOMER_TRY(const ir::Graph ready, impl_->prepared(graph));
   const compile::LowerOptions options = impl_->lowering(extent);
   ISOMER_TRY(const compile::LabelSpace space, compile::LabelSpace::make(ready, *impl_->table, options));
-  return best_labels(impl_->times, space, how);
+  return best_labels(impl_->times, space, impl_->methods, how);
 }
 
 size_t Pricer::measured() const { return impl_->times.measured(); }

@@ -81,7 +81,7 @@ class Optimization {
     return std::max(0.0,
                     share * options_.search.seconds - std::chrono::duration<double>(Clock::now() - begin_).count());
   }
-  cost::LabelOptions label_options(double share) const { return {left(share), options_.search.stop, true}; }
+  cost::LabelOptions label_options(double share) const { return {left(share), options_.search.stop, true, true}; }
 
   bool searches() const { return !options_.replay && options_.search.seconds > 0 && options_.search.steps > 0; }
 
@@ -179,7 +179,7 @@ class Optimization {
       ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
       if (options_.layout) {
         cost::LabelOptions some = label_options(1 - kFinalShare);
-        some.cuts = false;
+        some.cuts = some.rough = false;
         ISOMER_TRY(const cost::Labelling l, pricer_->label(sized, cost::Pricer::Extent::Piece, some));
         return l.seconds;
       }
