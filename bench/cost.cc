@@ -133,7 +133,21 @@ Expected<Measured> measured(const ir::Graph& graph, const Options& options) {
   return subject->result();
 }
 
-Expected<void> over_the_zoo(cost::Pricer& pricer, const Options& options) {
+// Whose kernels are timed as they run in this network.
+Expected<std::shared_ptr<cost::Pricer>> pricer_for(const ir::Graph& network, const Options& options) {
+  cost::PricerOptions o;
+  ISOMER_TRY(o.target, codegen::host_target());
+  o.threads = options.threads;
+  o.store = options.store;
+  o.far_weights = cost::has_far_weights(network);
+  return cost::Pricer::make(ops::table(), o);
+}
+
+void print_warnings(cost::Pricer& pricer) {
+  for (const Diagnostic& d : pricer.take_warnings()) std::fprintf(stderr, "%s\n", d.message.c_str());
+}
+
+Expected<void> over_the_zoo(const Options& options) {
   std::printf("%-16s %7s %10s %10s %10s %10s %8s %8s %9s %8s\n", "network", "kernels", "priced", "analytic", "run",
               "steps", "error", "analytic", "measured", "seconds");
   double worst = 0, worst_analytic = 0, logs = 0;
@@ -141,10 +155,12 @@ Expected<void> over_the_zoo(cost::Pricer& pricer, const Options& options) {
   for (const std::string& name : options.networks) {
     const auto graph = zoo::build(name, ops::table());
     if (!graph.ok()) return graph.error();
+    ISOMER_TRY(const auto pricer, pricer_for(*graph, options));
     const auto start = Clock::now();
-    ISOMER_TRY(const cost::Price price, pricer.price(*graph));
+    ISOMER_TRY(const cost::Price price, pricer->price(*graph));
     const double seconds = since(start);
-    ISOMER_TRY(const cost::Price analytic, pricer.estimate(*graph));
+    ISOMER_TRY(const cost::Price analytic, pricer->estimate(*graph));
+    print_warnings(*pricer);
     ISOMER_TRY(const Measured m, measured(*graph, options));
     const double error = price.seconds / m.best() - 1, analytic_error = analytic.seconds / m.best() - 1;
     std::printf("%-16s %7zu %8.3fms %8.3fms %8.3fms %8.3fms %+7.1f%% %+7.1f%% %9zu %8.2f\n", name.c_str(),
@@ -162,10 +178,12 @@ Expected<void> over_the_zoo(cost::Pricer& pricer, const Options& options) {
   return {};
 }
 
-double kendall_tau(const std::vector<double>& a, const std::vector<double>& b) {
+// Of pairs whose times `b` differ by more than a share.
+double kendall_tau(const std::vector<double>& a, const std::vector<double>& b, double apart = 0) {
   double agree = 0, pairs = 0;
   for (size_t i = 0; i < a.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
+      if (apart > 0 && std::abs(b[i] - b[j]) <= apart * std::min(b[i], b[j])) continue;
       const double s = (a[i] - a[j]) * (b[i] - b[j]);
       agree += s > 0 ? 1 : s < 0 ? -1 : 0;
       ++pairs;
@@ -173,8 +191,9 @@ double kendall_tau(const std::vector<double>& a, const std::vector<double>& b) {
   return pairs > 0 ? agree / pairs : 1;
 }
 
-Expected<void> over_variants(cost::Pricer& pricer, const Options& options) {
+Expected<void> over_variants(const Options& options) {
   ISOMER_TRY(const ir::Graph start, zoo::build(options.of, ops::table()));
+  ISOMER_TRY(const auto pricer, pricer_for(start, options));
   ISOMER_TRY(const ir::Graph graph, passes::run_pipeline(start, ops::table(), "inference"));
   rewrite::AttrHabitTable habits{ops::table()};
   ISOMER_TRY(const rewrite::RuleLibrary library,
@@ -200,7 +219,7 @@ Expected<void> over_variants(cost::Pricer& pricer, const Options& options) {
       ++applied;
     }
     ISOMER_TRY(const ir::Graph variant, edit.graph());
-    const auto price = pricer.price(variant), estimate = pricer.estimate(variant);
+    const auto price = pricer->price(variant), estimate = pricer->estimate(variant);
     if (!price.ok() || !estimate.ok()) continue;
     ISOMER_TRY(auto subject, Subject::make(variant, options.threads));
     subjects.push_back(std::move(subject));
@@ -223,20 +242,17 @@ Expected<void> over_variants(cost::Pricer& pricer, const Options& options) {
   }
   std::printf("Kendall's tau %.3f, of the analytic model %.3f\n", kendall_tau(prices, times),
               kendall_tau(analytic, times));
+  std::printf("of pairs whose times are more than 2%% apart: %.3f and %.3f\n", kendall_tau(prices, times, 0.02),
+              kendall_tau(analytic, times, 0.02));
+  print_warnings(*pricer);
   return {};
 }
 
 Expected<void> run(Options options) {
-  cost::PricerOptions o;
-  ISOMER_TRY(o.target, codegen::host_target());
-  o.threads = options.threads;
-  o.store = options.store;
-  ISOMER_TRY(const auto pricer, cost::Pricer::make(ops::table(), o));
   if (options.networks.empty() && options.variants == 0)
     for (const zoo::Network& n : zoo::networks()) options.networks.push_back(n.name);
-  if (!options.networks.empty()) ISOMER_CHECK_OK(over_the_zoo(*pricer, options));
-  if (options.variants > 0) ISOMER_CHECK_OK(over_variants(*pricer, options));
-  for (const Diagnostic& d : pricer->take_warnings()) std::fprintf(stderr, "%s\n", d.message.c_str());
+  if (!options.networks.empty()) ISOMER_CHECK_OK(over_the_zoo(options));
+  if (options.variants > 0) ISOMER_CHECK_OK(over_variants(options));
   return {};
 }
 

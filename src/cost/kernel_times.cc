@@ -85,7 +85,7 @@ void KernelTimes::find_machine() {
 // What is known of a kernel; `look_up`: also in the store.
 KernelTimes::Known KernelTimes::known(const Item& item, bool look_up) {
   constexpr size_t kMostKernels = 1 << 16;
-  const std::string& key = item.key;
+  const std::string key = key_of(item);
   Known k;
   bool fresh = true;
   {
@@ -111,6 +111,12 @@ KernelTimes::Known KernelTimes::known(const Item& item, bool look_up) {
   return k;
 }
 
+std::string KernelTimes::key_of(const Item& item) const {
+  const auto& roles = item.subject.roles;
+  const bool far = options_.far_weights && std::find(roles.begin(), roles.end(), Role::Weight) != roles.end();
+  return far ? "far " + item.key : item.key;
+}
+
 size_t KernelTimes::measure(const std::vector<Item>& items) { return time(items, nullptr); }
 void KernelTimes::try_out(const std::vector<Item>& items, const std::vector<double>& limits) { time(items, &limits); }
 
@@ -127,10 +133,10 @@ size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<doubl
     for (const Item& item : items) {
       Known k = known(item, true);
       if (hurried && k.seconds == 0 && k.tried == 0)
-        if (const auto timing = store_->find(kTried + item.key)) {
+        if (const auto timing = store_->find(kTried + key_of(item))) {
           k.tried = timing->seconds;
           const std::lock_guard lock(mutex_);
-          kernels_[item.key] = k;
+          kernels_[key_of(item)] = k;
         }
       if (k.seconds == 0 && !k.failed && !(hurried && k.tried > 0) && seen.emplace(item.key, 0).second)
         open.push_back(&item);
@@ -155,6 +161,7 @@ size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<doubl
     how.goes = 1;
   }
   how.tile_rate = tile_rate();
+  how.far_weights = options_.far_weights;
   how.traffic = static_cast<uint64_t>(options_.target.l2_bytes) / 2;
   std::vector<Subject> subjects;
   for (const Item* item : open) {
@@ -174,15 +181,15 @@ size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<doubl
     k.failed = !times[n].ok() || (times[n]->seconds <= 0 && !hurried);
     if (!k.failed && hurried && times[n]->seconds > 0) {
       k.tried = times[n]->seconds;
-      store_->add(kTried + open[n]->key, *times[n]);
+      store_->add(kTried + key_of(*open[n]), *times[n]);
     }
     if (!k.failed && !hurried) {
       k.seconds = times[n]->seconds;
-      store_->add(open[n]->key, *times[n]);
+      store_->add(key_of(*open[n]), *times[n]);
       ++measured;
     }
     const std::lock_guard lock(mutex_);
-    kernels_[open[n]->key] = k;
+    kernels_[key_of(*open[n])] = k;
   }
   measured_ += measured;
   return measured;

@@ -33,6 +33,7 @@ class KernelTimes {
     int threads = 1;
     bool measure = true;  // off: what the store does not know is estimated
     std::string store;
+    bool far_weights = false;  // more than the last cache holds (pricer.h)
   };
   explicit KernelTimes(Options options);
 
@@ -59,6 +60,7 @@ class KernelTimes {
 
  private:
   void find_machine();
+  std::string key_of(const Item& item) const;
   size_t time(const std::vector<Item>& items, const std::vector<double>* limits);
 
   const Options options_;

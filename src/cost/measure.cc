@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 
 #include "codegen/codegen.h"
 #include "compile/host_program.h"
@@ -19,9 +20,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr size_t kLeastRuns = 5, kLeastSlowRuns = 2;  // of a go
-constexpr double kSlow = 5e-3;                        // seconds: what disturbs for microseconds is lost in these
-constexpr double kAgreement = 0.01;                   // of the low quantile and the fastest run
+// Of a go: so many runs, or so many seconds of them, since what disturbs for microseconds is lost in slow kernels.
+constexpr size_t kLeastRuns = 5;
+constexpr double kLeastSeconds = 0.05;
+constexpr int kDoubtGoes = 3;        // more, where no two goes agree
+constexpr double kConfirmed = 1.03;  // times the least
+constexpr double kAgreement = 0.01;  // of the low quantile and the fastest run
 // Of the best rate of tile registers: the same core gives from 0.6 of it up by its clock, beside a neighbour 0.3.
 constexpr double kFullRate = 0.45;
 constexpr double kRound = 0.01;                     // seconds of all copies
@@ -80,6 +84,7 @@ Expected<void> Rig::build(iso_kernel kernel) {
   if (subject_.expected > 0)
     shape.most_copies =
         static_cast<size_t>(std::clamp(kRound / subject_.expected, 1.0, static_cast<double>(shape.most_copies)));
+  shape.far_weights = options_.far_weights;
   shape.traffic = options_.traffic;
   shape.threads = options_.threads;
   if (tiles_) shape.tiles = &options_.target;
@@ -165,7 +170,7 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
   const auto start = Clock::now();
   std::vector<double> good;
   const auto enough = [](const std::vector<double>& runs) {
-    return runs.size() >= kLeastRuns || (runs.size() >= kLeastSlowRuns && runs.front() > kSlow);
+    return runs.size() >= kLeastRuns || std::accumulate(runs.begin(), runs.end(), 0.0) >= kLeastSeconds;
   };
   const auto limit = [&] {
     const bool wait = tiles_ && since(start) >= options_.most_seconds && !enough(times(true));
@@ -204,6 +209,13 @@ Expected<Timing> measure_one(const Subject& subject, const codegen::Jit& jit, co
   const auto kernel = reinterpret_cast<iso_kernel>(jit.find(f.name));
   if (!kernel) return failure("the kernel was not compiled");
   return Rig(subject, options, tile_rate).run(kernel);
+}
+
+// Whether two goes agree on the least: one alone may have been lucky, or the others disturbed.
+bool confirmed(std::vector<double> goes) {
+  if (goes.size() < 2) return false;
+  std::sort(goes.begin(), goes.end());
+  return goes[1] <= kConfirmed * goes[0];
 }
 
 // The quicker of two goes; none when one of them failed.
@@ -248,14 +260,19 @@ std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, cons
   part.seconds /= options.goes;
   part.most_seconds /= options.goes;
   double best_rate = options.tile_rate;
-  for (int go = 0; go < options.goes; ++go)
+  std::vector<std::vector<double>> goes(subjects.size());  // seconds
+  for (int go = 0; go < options.goes + (options.goes > 1 ? kDoubtGoes : 0); ++go)
     for (size_t i = 0; i < subjects.size(); ++i) {
       Subject s = subjects[i];
       s.function = &functions[i];
+      if (go >= options.goes && confirmed(goes[i])) continue;
+      if (go > 0 && !out[i].ok()) continue;
+      Expected<Timing> t = measure_one(s, *jit, part, best_rate);
+      if (t.ok()) goes[i].push_back(t->seconds);
       if (go == 0)
-        out.push_back(measure_one(s, *jit, part, best_rate));
-      else if (out[i].ok())
-        out[i] = lower_of(*out[i], measure_one(s, *jit, part, best_rate));
+        out.push_back(std::move(t));
+      else
+        out[i] = lower_of(*out[i], std::move(t));
     }
   if (tile_rate) *tile_rate = best_rate;
   return out;

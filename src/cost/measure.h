@@ -1,6 +1,7 @@
 // Times kernels as they run in a model: by the runtime's own steps and threads, on buffers of their real sizes. Before each
 // timed run a step writes the values that the kernel reads and reads something else, as the kernels before it would have, and
-// weights come out of a pool that is larger than the caches near the cores, since a model reads each of them once a run. Runs
+// weights come out of a pool that is larger than the caches near the cores, since a model reads each of them once a run, or out of
+// memory. Runs
 // during which the system took a thread off its core, or tile registers did not have their full rate, do not count, unless
 // there are no others; then, of a kernel on one thread, its processor time does.
 // Invariant: a kernel that writes outside its buffers is found by the red zones round them and has no time.
@@ -32,6 +33,7 @@ struct MeasureOptions {
   loop::Target target;
   int threads = 1;
   uint64_t weight_pool = uint64_t{64} << 20;  // bytes that copies of the weights may take
+  bool far_weights = false;                   // in place of copies: they are in no cache at all
   uint64_t traffic = uint64_t{1} << 20;       // bytes that each thread reads between the values' writing and the kernel
   double seconds = 0.02;                      // of timed runs, unless the times agree earlier
   double most_seconds = 0.3;                  // when the system keeps disturbing

@@ -1,5 +1,7 @@
 #include "cost/pricer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -25,11 +27,19 @@ struct Priced {
 
 }  // namespace
 
+bool has_far_weights(const ir::Graph& model) {
+  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  int64_t bytes = 0;
+  for (const ir::Node& n : model.nodes())
+    if (n.op == &ir::const_op()) bytes += static_cast<int64_t>(n.attrs.get<Tensor>("value")->byte_size());
+  return cache > 0 && bytes > cache;
+}
+
 struct Pricer::Impl {
   Impl(const ir::OpTable& operators, PricerOptions how)
       : table(&operators),
         options(std::move(how)),
-        times({options.target, options.threads, options.measure, options.store}) {}
+        times({options.target, options.threads, options.measure, options.store, options.far_weights}) {}
 
   const ir::OpTable* table;
   PricerOptions options;

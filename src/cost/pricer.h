@@ -27,8 +27,12 @@ struct PricerOptions {
   int threads = 1;         // of a run; 0: one per core
   bool measure = true;     // off: kernels that the store does not know are estimated
   std::string store = "";  // file of the profile store; "": the standard place (store.h); "-": in memory only
+  // The model that graphs are forms or pieces of has more weights than the last cache holds: a run reads them from memory.
+  bool far_weights = false;
   size_t graphs = 1 << 8;  // prices of whole graphs that are remembered
 };
+
+bool has_far_weights(const ir::Graph& model);
 
 struct Price {
   double seconds = 0;

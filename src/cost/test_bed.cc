@@ -11,6 +11,10 @@
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 namespace isomer::cost {
 namespace {
 
@@ -33,7 +37,7 @@ Expected<std::unique_ptr<TestBed>> TestBed::make(const loop::Function& function,
   uint64_t weights = 0, total = kZone;
   for (size_t i = 0; i < arguments; ++i)
     if (is_weight(i)) weights += bytes_of(function.buffers[i]);
-  if (weights > 0) {
+  if (weights > 0 && !shape.far_weights) {
     const size_t least = std::min<size_t>(kMostCopies, shape.least_pool / weights + 1);
     bed->copies_ = std::clamp<size_t>(shape.weight_pool / weights, 1, std::max(shape.most_copies, least));
   }
@@ -49,7 +53,7 @@ Expected<std::unique_ptr<TestBed>> TestBed::make(const loop::Function& function,
   for (size_t i = 0; i < arguments; ++i) {
     const loop::Buffer& b = function.buffers[i];
     for (size_t copy = 0; copy < (is_weight(i) ? bed->copies_ : 1); ++copy) {
-      bed->regions_.push_back({next, bytes_of(b), b.dtype, i, copy, !b.written && !is_weight(i)});
+      bed->regions_.push_back({next, bytes_of(b), b.dtype, i, copy, !b.written && !is_weight(i), is_weight(i)});
       next += rounded(bytes_of(b)) + 2 * kZone;
       const Region& r = bed->regions_.back();
       std::memset(r.data - kZone, static_cast<int>(kMark), kZone);
@@ -120,6 +124,14 @@ double cpu_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+// Out of all caches of all cores.
+void evict([[maybe_unused]] const std::byte* from, [[maybe_unused]] uint64_t bytes) {
+#if defined(__x86_64__)
+  for (uint64_t i = 0; i < bytes; i += 64) _mm_clflush(from + i);
+  _mm_mfence();
+#endif
+}
+
 void read_lines(const std::byte* from, uint64_t bytes) {
   const auto* at = reinterpret_cast<const volatile uint64_t*>(from);
   for (uint64_t i = 0; i < bytes / 8; i += 8) (void)at[i];
@@ -172,6 +184,9 @@ int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void*
       auto* at = reinterpret_cast<volatile uint64_t*>(r.data) + t * share;
       for (uint64_t i = 0; i < share; i += 8) at[i] = at[i];  // one word of a cache line makes it ours
     }
+    if (bed->shape_.far_weights && t == 0)
+      for (const Region& r : bed->regions_)
+        if (r.weight) evict(r.data, r.bytes);
     read_lines(bed->junk_ + t * rounded(bed->shape_.traffic), bed->shape_.traffic);
     look(t);
   }

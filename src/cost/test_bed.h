@@ -19,6 +19,7 @@ class TestBed {
     uint64_t weight_pool = 0;  // bytes that copies of the weights may take,
     uint64_t least_pool = 0;   // that they take at least,
     size_t most_copies = 16;   // and more than that many copies only as far as the least asks for
+    bool far_weights = false;  // in place of copies: what is in no cache when a kernel begins
     uint64_t traffic = 0;      // bytes that each thread reads between writing the values and the kernel
     int threads = 1;
     const loop::Target* tiles =
@@ -57,6 +58,7 @@ class TestBed {
     DType dtype = DType::F32;
     size_t argument = 0, copy = 0;
     bool read = false;  // a value that the kernel reads
+    bool weight = false;
   };
   TestBed() = default;
   void fill(const Region& region) const;

@@ -71,6 +71,7 @@ class Optimization {
     ISOMER_TRY(pricing.target, codegen::host_target());
     pricing.threads = options_.threads;
     pricing.measure = options_.measure;
+    pricing.far_weights = cost::has_far_weights(original_);
     pricing.store = options_.store;
     ISOMER_TRY(pricer_, cost::Pricer::make(ops::table(), pricing));
     return {};

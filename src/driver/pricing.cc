@@ -71,6 +71,7 @@ Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>&
   ISOMER_TRY(o.target, codegen::host_target());
   o.threads = options.threads;
   o.measure = !options.estimate;
+  o.far_weights = cost::has_far_weights(graph);
   o.store = options.estimate ? "-" : options.store;
   const auto start = Clock::now();
   ISOMER_TRY(const std::shared_ptr<cost::Pricer> pricer, cost::Pricer::make(ops::table(), o));
