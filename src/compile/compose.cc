@@ -196,13 +196,13 @@ class Composition {
 
   // A result whose size a run tells: the number is one more output of its part.
   Expected<void> add_selection(const ir::Node& n, uint32_t id, const RunSize& size) {
-    bounds_[size.symbol] = size.most;
-    const Place number = numbers_[size.symbol] = assembly_.memory(8);
-    ISOMER_CHECK_OK(port_of(n.names[0], n.types[0], bounds_));
+    const Place number = assembly_.memory(8);
+    for (const std::string& symbol : size.symbols) bounds_[symbol] = size.most, numbers_[symbol] = number;
+    for (const Type& t : n.types) ISOMER_CHECK_OK(port_of(n.names[0], t, bounds_));
     ISOMER_TRY(const Lowered part, selection(composer_, g_, n));
     assembly_.next_time();
     assembly_.add(part, [&](Space space, uint32_t index) {
-      if (space == Space::Output && index == 1) return number;
+      if (space == Space::Output && index == n.types.size()) return number;
       return place(space == Space::Input ? n.inputs[index] : ir::Value{id, index});
     });
     return {};
@@ -325,8 +325,9 @@ Expected<Lowered> Composer::node(const ir::Graph& g, const ir::Node& n) const {
   return cannot_compile(n, "its result depends on data in a way that no expression says");
 }
 
-Expected<void> can_lower(const ir::Graph& graph, const ir::OpTable& table) {
-  const LowerOptions options;
+Expected<void> can_lower(const ir::Graph& graph, const ir::OpTable& table, bool bounded) {
+  LowerOptions options;
+  options.bounded = bounded;
   ISOMER_TRY(const Lowered plan, (Composer{table, options, false}.graph(graph)));
   return {};
 }

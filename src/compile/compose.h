@@ -36,8 +36,9 @@ struct Composer {
 Expected<Lowered> control_flow(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
 bool is_control_flow(const ir::Node& node);
 
-// Whether lower() takes the graph; the diagnostic names the first node that it does not take.
-Expected<void> can_lower(const ir::Graph& graph, const ir::OpTable& table);
+// Whether lower() takes the graph, with results of sizes that data decides or without; the diagnostic names the first node that it
+// does not take.
+Expected<void> can_lower(const ir::Graph& graph, const ir::OpTable& table, bool bounded = false);
 
 // "node NAME (OP) cannot be compiled: WHY".
 Diagnostic cannot_compile(const ir::Node& node, std::string_view why);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compile/assembly.h"
+#include "compile/distinct.h"
 #include "compile/function_writer.h"
 #include "compile/step_loops.h"
 
@@ -40,12 +41,22 @@ int64_t most_boxes(const ir::Graph& g, const ir::Node& n) {
   return most && most->size() == 1 ? std::clamp<int64_t>(most->integer(0), 0, boxes) : boxes;
 }
 
+// The reference refuses more conditions than there are elements.
+bool conditions_fit(const std::vector<int64_t>& dims, const ir::Node& n, int64_t conditions) {
+  const int64_t* given = n.attrs.get<int64_t>("axis");
+  if (!given) return conditions <= product(dims);
+  const int64_t axis = *given < 0 ? *given + static_cast<int64_t>(dims.size()) : *given;
+  return conditions <= dims[static_cast<size_t>(axis)];
+}
+
 std::optional<int64_t> most_results(const ir::Graph& g, const ir::Node& n) {
   for (const ir::Value& v : n.inputs)
     if (!v.is_none() && !g.type(v).shape.is_static()) return std::nullopt;
   const auto dims = [&](size_t i) { return g.type(n.inputs[i]).shape.values(); };
   if (n.op->name == "non_zero") return product(dims(0));
-  if (n.op->name == "compress") return product(dims(1));
+  if (n.op->name == "compress")
+    return conditions_fit(dims(0), n, dims(1)[0]) ? std::optional(dims(1)[0]) : std::nullopt;
+  if (n.op->name == "unique") return slices_of(g, n);
   if (n.op->name == "non_max_suppression") return dims(1)[0] * dims(1)[1] * most_boxes(g, n);
   return std::nullopt;
 }
@@ -240,20 +251,31 @@ loop::Function nothing(const ir::Node& n) {
 
 }  // namespace
 
+bool is_selection(const ir::Node& n) {
+  return n.op->name == "non_zero" || n.op->name == "compress" || n.op->name == "non_max_suppression" ||
+         n.op->name == "unique";
+}
+
 std::optional<RunSize> run_size(const ir::Graph& g, const ir::Node& n) {
-  const auto most = n.types.size() == 1 ? most_results(g, n) : std::nullopt;
+  const auto most = is_selection(n) ? most_results(g, n) : std::nullopt;
   if (!most) return std::nullopt;
-  for (const Dim& d : n.types[0].shape.dims())
-    if (const auto symbol = d.as_symbol()) return RunSize{*symbol, *most};
-  return std::nullopt;
+  RunSize size{{}, *most};
+  for (const Type& t : n.types)
+    for (const Dim& d : t.shape.dims())
+      if (const auto symbol = d.as_symbol()) size.symbols.push_back(*symbol);
+  return size.symbols.empty() ? std::nullopt : std::optional(size);
 }
 
 Expected<Lowered> selection(const Composer& composer, const ir::Graph& g, const ir::Node& n) {
   Assembly a(n.names[0], composer.options.target);
-  const Place result{Space::Output, 0, 0}, count{Space::Output, 1, 0};
+  const Place result{Space::Output, 0, 0}, count{Space::Output, static_cast<uint32_t>(n.types.size()), 0};
   const int64_t most = *most_results(g, n);
   if (most == 0) {
     a.add(nothing(n), {count});
+    return std::move(a).finish();
+  }
+  if (n.op->name == "unique") {
+    add_distinct(g, n, count, a);
     return std::move(a).finish();
   }
   if (n.op->name == "non_max_suppression") {

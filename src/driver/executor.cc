@@ -133,6 +133,18 @@ size_t Variants::kept() const {
   return entries_.size();
 }
 
+void Variants::add_report(std::vector<NodeReport>& report) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<NodeReport> all;
+  for (const Entry& e : entries_) e.found.program->add_report(all);
+  for (NodeReport& n : all) {
+    const bool told = std::any_of(report.begin(), report.end(), [&](const NodeReport& r) {
+      return r.node == n.node && r.op == n.op && r.by == n.by && r.reason == n.reason;
+    });
+    if (!told) report.push_back(std::move(n));
+  }
+}
+
 namespace {
 
 // All pieces of a model, and its versions at other sizes, run on the same threads.
@@ -206,11 +218,31 @@ std::vector<StepTime> Executor::times() const {
   return out;
 }
 
+namespace {
+
+// Inside the bodies of a node, at whatever sizes they run.
+void add_bodies(const ir::Node& n, std::vector<NodeReport>& out) {
+  for (const auto& [key, value] : n.attrs) {
+    const auto* body = std::get_if<ir::GraphRef>(&value);
+    if (!body) continue;
+    for (const ir::Node& inner : (*body)->nodes()) {
+      if (inner.op == &ir::input_op() || inner.op == &ir::const_op()) continue;
+      if (!may_compile(inner))
+        out.push_back({!inner.label.empty() || inner.names.empty() ? inner.label : inner.names[0], inner.op->name,
+                       By::Reference, opaque_choice().reason});
+      add_bodies(inner, out);
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<NodeReport> plan_report(const ir::Graph& graph) {
   std::vector<NodeReport> out;
   const auto add = [&](const ir::Node& n, const Choice& c) {
     if (c.by == By::Compiled || n.op == &ir::input_op() || n.op == &ir::const_op()) return;
     out.push_back({!n.label.empty() || n.names.empty() ? n.label : n.names[0], n.op->name, c.by, c.reason});
+    if (c.by == By::Driven) add_bodies(n, out);
   };
   const bool many = graph.nodes().size() > kMostNodes;
   if (many || !is_static(graph)) {

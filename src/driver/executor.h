@@ -1,5 +1,5 @@
-// Executor: runs any model. What can be compiled is compiled, at the sizes that the inputs have; the rest runs by its
-// reference kernels, and the report says which nodes and why. Results do not depend on threads or on earlier runs.
+// Executor: runs any model. What can be compiled is compiled, at the sizes that the inputs have; control flow that cannot be as a
+// whole is driven, its bodies compiled; the rest runs by its reference kernels, and the report says which nodes and why. Results do not depend on threads or on earlier runs.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,11 @@ struct NodeReport {
 };
 
 struct ExecutorFacts {
-  NativeFacts native;                             // sums over all compiled pieces
-  size_t pieces = 0;                              // compiled
-  size_t versions = 0;                            // kept for other sizes of the inputs, this one included
-  size_t compiled = 0, reference = 0, later = 0;  // nodes of the graph itself, after passes
+  NativeFacts native;   // sums over all compiled pieces
+  size_t pieces = 0;    // compiled
+  size_t versions = 0;  // kept for other sizes of the inputs, this one included
+  size_t compiled = 0, reference = 0,
+         later = 0;  // nodes of the graph itself, after passes; driven ones count as compiled
   double pass_seconds = 0, compile_seconds = 0;
 };
 
@@ -61,7 +62,7 @@ class Executor {
 
   // Of the version that ran or was made last.
   ExecutorFacts facts() const;
-  std::vector<NodeReport> report() const;  // nodes that are not compiled, in order
+  std::vector<NodeReport> report() const;  // nodes that are not compiled themselves, in order
   std::vector<StepTime> times() const;     // with NativeOptions::profile: kernels and reference nodes, in order
 
  private:

@@ -11,6 +11,7 @@
 #include "compile/compose.h"
 #include "compile/executable.h"
 #include "compile/procedures.h"
+#include "compile/selection.h"
 #include "ops/table.h"
 
 namespace isomer::driver {
@@ -51,6 +52,7 @@ Expected<ExecutablePtr> build_at(const ir::Graph& graph, const NativeOptions& op
   }
   o.lower.winograd = rounding.filtering;
   o.lower.split = rounding.split;
+  o.lower.bounded = true;
   o.compile_threads = options.compile_threads;
   o.dump_dir = options.dump;
   ISOMER_TRY(ExecutablePtr executable, compile::Executable::build(graph, ops::table(), o));
@@ -129,10 +131,17 @@ std::vector<StepTime> Native::times() const {
 std::shared_ptr<compile::Threads> shared_threads(int count) { return std::make_shared<compile::Threads>(count); }
 
 bool may_compile(const ir::Node& node) {
-  return !node.op->kernel || compile::is_control_flow(node) || compile::is_procedure(node);
+  return !node.op->kernel || compile::is_control_flow(node) || compile::is_procedure(node) ||
+         compile::is_selection(node);
 }
 
-Expected<void> can_compile(const ir::Graph& graph) { return compile::can_lower(graph, ops::table()); }
+bool is_procedure(const ir::Node& node) { return compile::is_procedure(node); }
+
+bool has_bodies(const ir::Node& node) { return compile::is_control_flow(node); }
+
+Expected<void> can_compile(const ir::Graph& graph, bool bounded) {
+  return compile::can_lower(graph, ops::table(), bounded);
+}
 
 }  // namespace isomer::driver
 
@@ -152,7 +161,9 @@ Expected<std::shared_ptr<Native>> Native::build(const ir::Graph&, const NativeOp
 Expected<std::vector<Tensor>> Native::run(const std::vector<Tensor>&) { return no_generator(); }
 NativeFacts Native::facts() const { return {}; }
 std::vector<StepTime> Native::times() const { return {}; }
-Expected<void> can_compile(const ir::Graph&) { return no_generator(); }
+Expected<void> can_compile(const ir::Graph&, bool) { return no_generator(); }
+bool is_procedure(const ir::Node&) { return false; }
+bool has_bodies(const ir::Node&) { return false; }
 bool may_compile(const ir::Node&) { return false; }
 std::shared_ptr<compile::Threads> shared_threads(int) { return nullptr; }
 

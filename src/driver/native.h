@@ -70,7 +70,14 @@ std::shared_ptr<compile::Threads> shared_threads(int count);
 // Whether there are sizes at which compiled code could take the node.
 bool may_compile(const ir::Node& node);
 
-// Whether compiled code can take all of the graph; the diagnostic names the first node that it cannot take.
-Expected<void> can_compile(const ir::Graph& graph);
+// Whether a node is loops written by hand, at known sizes.
+bool is_procedure(const ir::Node& node);
+
+// Whether a node runs bodies: an executor can run these compiled where the whole cannot be.
+bool has_bodies(const ir::Node& node);
+
+// Whether compiled code can take all of the graph; the diagnostic names the first node that it cannot take. `bounded`: results may
+// have sizes that data decides.
+Expected<void> can_compile(const ir::Graph& graph, bool bounded = false);
 
 }  // namespace isomer::driver

@@ -34,12 +34,20 @@ bool may_be_sizes(const Type& t) {
          (t.shape.rank() == 0 || t.shape[0].value() <= kMostSizes);
 }
 
+bool is_open(const ir::Graph& g, const ir::Value& v) {
+  return !v.is_none() && g.node(v.node).op != &ir::const_op() && may_be_sizes(g.type(v));
+}
+
+// Whether the contents of an input may decide about sizes. Of a procedure these are whole numbers.
+bool decides(const ir::Graph& g, const ir::Node& n, size_t i) {
+  return is_open(g, n.inputs[i]) && (!n.op->kernel || (is_procedure(n) && g.type(n.inputs[i]).dtype == DType::I64));
+}
+
 // Whether the contents of a small input decide about sizes or about the expression itself (an axis, a mode).
 bool waits_for_contents(const ir::Graph& g, const ir::Node& n) {
-  if (n.op->kernel) return false;
-  const bool open = std::any_of(n.inputs.begin(), n.inputs.end(), [&](const ir::Value& v) {
-    return !v.is_none() && g.node(v.node).op != &ir::const_op() && may_be_sizes(g.type(v));
-  });
+  bool open = false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) open = open || decides(g, n, i);
+  if (n.op->kernel) return open && !results_known(n);
   if (!open || !results_known(n) || !all_known(g, n)) return open && !results_known(n);
   const ir::OpContext c = ir::context_of(g, n, ops::table());
   return n.op->compute ? !n.op->compute(c).ok() : !n.op->open_attrs && !ir::expand(c).ok();
@@ -55,13 +63,14 @@ std::string reason_of(const Diagnostic& d) {
 Choice choose(const ir::Graph& g, uint32_t id) {
   const ir::Node& n = g.node(id);
   if (n.op->open_attrs) return {By::Reference, "Isomer has no such operator"};
-  if (!results_known(n)) return {By::Reference, "only a run can tell the size of its result"};
+  if (!results_known(n) && !n.op->kernel) return {By::Reference, "only a run can tell the size of its result"};
   std::vector<bool> taken(g.nodes().size());
   taken[id] = true;
   const auto piece = cut(g, taken);
   if (!piece.ok()) return {By::Reference, piece.error().message};
-  const auto compiles = can_compile(piece->graph);
-  return compiles.ok() ? Choice{} : Choice{By::Reference, reason_of(compiles.error())};
+  const auto compiles = can_compile(piece->graph, true);
+  if (compiles.ok()) return {};
+  return {has_bodies(n) ? By::Driven : By::Reference, reason_of(compiles.error())};
 }
 
 }  // namespace
@@ -96,8 +105,8 @@ std::vector<size_t> size_inputs(const ir::Graph& g) {
     const ir::Node& n = g.node(i);
     if (!is_computed(n)) continue;
     if (!wanted[i] && !waits_for_contents(g, n)) continue;
-    for (const ir::Value& v : n.inputs)
-      if (!v.is_none() && may_be_sizes(g.type(v))) wanted[v.node] = true;
+    for (size_t k = 0; k < n.inputs.size(); ++k)
+      if (wanted[i] ? is_open(g, n.inputs[k]) : decides(g, n, k)) wanted[n.inputs[k].node] = true;
   }
   std::vector<size_t> out;
   for (size_t i = 0; i < g.input_count(); ++i)

@@ -1,5 +1,7 @@
 // Partition: who computes each node of a graph. Compiled code takes what is stages of tensor expressions at known sizes;
-// what is not runs by its reference kernel, and what depends on sizes or contents that only a run can tell waits for it.
+// what is not runs by its reference kernel, and what depends on sizes or contents that only a run can tell waits for it. Results whose
+// size data decides end a compiled piece; control flow that cannot be compiled as a whole is driven: its bodies run compiled, each at
+// the sizes that it meets.
 #pragma once
 
 #include <string>
@@ -9,7 +11,7 @@
 
 namespace isomer::driver {
 
-enum class By : uint8_t { Compiled, Reference, Later };
+enum class By : uint8_t { Compiled, Driven, Reference, Later };
 
 struct Choice {
   By by = By::Compiled;

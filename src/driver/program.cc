@@ -24,14 +24,17 @@ interp::Options interp_options(const ExecutorOptions& o) {
   return out;
 }
 
-// For each node the number of the round it runs in: compiled ones of a round come before its reference nodes, and read
+// Neither a part of a compiled piece nor put off.
+bool by_itself(By by) { return by == By::Reference || by == By::Driven; }
+
+// For each node the number of the round it runs in: compiled ones of a round come before those by themselves, and read
 // those of earlier rounds only.
 std::vector<uint32_t> rounds_of(const ir::Graph& g, const Partition& p) {
   std::vector<uint32_t> rounds(g.nodes().size());
   for (uint32_t i = 0; i < g.nodes().size(); ++i)
     for (const ir::Value& v : g.node(i).inputs) {
       if (v.is_none()) continue;
-      const bool wait = p.nodes[i].by == By::Compiled && p.nodes[v.node].by == By::Reference;
+      const bool wait = p.nodes[i].by == By::Compiled && by_itself(p.nodes[v.node].by);
       rounds[i] = std::max(rounds[i], rounds[v.node] + (wait ? 1 : 0));
     }
   return rounds;
@@ -65,19 +68,20 @@ Expected<void> Program::build_whole() {
 Expected<void> Program::build_pieces() {
   const std::vector<uint32_t> rounds = rounds_of(graph_, partition_);
   const uint32_t last = rounds.empty() ? 0 : *std::max_element(rounds.begin(), rounds.end());
-  const auto in = [&](uint32_t i, By by, uint32_t round) {
-    return is_computed(graph_.node(i)) && partition_.nodes[i].by == by && rounds[i] == round;
+  const auto in = [&](uint32_t i, bool single, uint32_t round) {
+    const By by = partition_.nodes[i].by;
+    return is_computed(graph_.node(i)) && by != By::Later && by_itself(by) == single && rounds[i] == round;
   };
   const size_t count = graph_.nodes().size();
   for (uint32_t round = 0; round <= last; ++round) {
     std::vector<bool> compiled(count);
-    for (uint32_t i = 0; i < count; ++i) compiled[i] = in(i, By::Compiled, round);
+    for (uint32_t i = 0; i < count; ++i) compiled[i] = in(i, false, round);
     ISOMER_CHECK_OK(add(compiled, By::Compiled));
     for (uint32_t i = 0; i < count; ++i) {
-      if (!in(i, By::Reference, round)) continue;
+      if (!in(i, true, round)) continue;
       std::vector<bool> one(count);
       one[i] = true;
-      ISOMER_CHECK_OK(add(one, By::Reference));
+      ISOMER_CHECK_OK(add(one, partition_.nodes[i].by));
     }
   }
   std::vector<bool> later(count);
@@ -184,7 +188,7 @@ void Program::add_facts(ExecutorFacts& facts) const {
   for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
     if (!is_computed(graph_.node(i))) continue;
     const By by = partition_.nodes[i].by;
-    if (by != By::Later) (by == By::Compiled ? facts.compiled : facts.reference)++;
+    if (by != By::Later) (by == By::Reference ? facts.reference : facts.compiled)++;
   }
   for (const Unit& unit : units_) {
     if (unit.native) add(unit.native->facts());
@@ -200,9 +204,10 @@ void Program::add_report(std::vector<NodeReport>& report) const {
   for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
     const ir::Node& n = graph_.node(i);
     const Choice& c = partition_.nodes[i];
-    if (is_computed(n) && c.by == By::Reference) report.push_back({name_of(n), n.op->name, c.by, c.reason});
+    if (is_computed(n) && by_itself(c.by)) report.push_back({name_of(n), n.op->name, c.by, c.reason});
   }
   for (const Unit& unit : units_) {
+    for (const auto& [graph, body] : unit.bodies) body->add_report(report);
     if (!unit.later) continue;
     if (const auto program = unit.later->latest()) {
       program->add_report(report);
@@ -225,7 +230,8 @@ void Program::add_times(std::vector<StepTime>& times) const {
     if (unit.node == UINT32_MAX) continue;
     const std::lock_guard lock(mutex_);
     const ir::Node& n = graph_.node(unit.node);
-    times.push_back({n.op->name + " (reference)", name_of(n), 1, 0, 0, unit.runs, unit.seconds, unit.fastest});
+    const char* how = partition_.nodes[unit.node].by == By::Driven ? " (driven)" : " (reference)";
+    times.push_back({n.op->name + how, name_of(n), 1, 0, 0, unit.runs, unit.seconds, unit.fastest});
   }
 }
 

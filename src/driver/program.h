@@ -1,5 +1,5 @@
 // Program: a graph with known input sizes as pieces that run one after the other: compiled ones, single nodes by their
-// reference kernels, and at the end what has to wait for sizes that these tell.
+// reference kernels, control flow whose bodies are compiled, and at the end what has to wait for sizes that these tell.
 #pragma once
 
 #include <map>
@@ -30,8 +30,8 @@ class Program {
     Piece piece;
     std::shared_ptr<Native> native;                                // compiled, or
     std::shared_ptr<Variants> later;                               // waiting for sizes, or
-    uint32_t node = UINT32_MAX;                                    // a node by its reference kernel
-    std::map<const ir::Graph*, std::shared_ptr<Variants>> bodies;  // of its control flow
+    uint32_t node = UINT32_MAX;                                    // a node that is no compiled code itself,
+    std::map<const ir::Graph*, std::shared_ptr<Variants>> bodies;  // with the bodies of its control flow
     std::vector<ir::Value> dies;                                   // what nothing reads after this unit
     double seconds = 0, fastest = 0;
     uint64_t runs = 0;
@@ -71,6 +71,7 @@ class Variants {
   Expected<Found> find(const std::vector<Tensor>& inputs);
   std::shared_ptr<Program> latest() const;
   size_t kept() const;
+  void add_report(std::vector<NodeReport>& report) const;  // of all versions that are kept, a node of them once
   double pass_seconds() const { return pass_seconds_; }
   const ir::Graph& graph() const { return graph_; }
 

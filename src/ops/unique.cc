@@ -28,13 +28,16 @@ struct Slices {
 
 Expected<std::vector<Type>> infer(const ir::OpContext& c) {
   std::vector<Dim> dims{Dim::invalid()};
+  Dim slices = 1;
+  for (const Dim& d : c.shape(0).dims()) slices = slices * d;
   if (c.has_attr("axis")) {
     ISOMER_TRY(const size_t axis, c.axis(c.integer("axis"), c.rank(0)));
     dims = c.shape(0).dims();
+    slices = dims[axis];
     dims[axis] = Dim::invalid();
   }
   std::vector<Type> types{c.out(0, Shape(std::move(dims)))};
-  for (size_t k = 1; k < c.output_count(); ++k) types.push_back(c.out(k, Shape{Dim::invalid()}));
+  for (size_t k = 1; k < c.output_count(); ++k) types.push_back(c.out(k, Shape{k == 2 ? slices : Dim::invalid()}));
   return types;
 }
 

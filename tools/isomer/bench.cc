@@ -78,8 +78,7 @@ std::string text(const std::string& source, double load_seconds, const driver::B
     out +=
         fmt::format("accuracy     largest error {:.2g} of the largest magnitude, against plain loops in double ({})\n",
                     largest_error(r), time(r.reference_seconds));
-  if (!r.report.empty())
-    out += fmt::format("reference    {} nodes are not compiled\n{}", r.report.size(), node_lines(r.report));
+  if (!r.report.empty()) out += fmt::format("uncompiled   {}\n{}", node_counts(r.report), node_lines(r.report));
   return out;
 }
 

@@ -67,7 +67,7 @@ Answer report(const std::vector<Pair>& pairs, const Options& o) {
 void add_uncompiled(const std::vector<driver::NodeReport>& nodes, Answer& a) {
   a.json["reference_nodes"] = node_list(nodes);
   if (nodes.empty()) return;
-  a.text += fmt::format("{} nodes ran by reference kernels:\n{}", nodes.size(), node_lines(nodes));
+  a.text += fmt::format("not compiled as a whole: {}\n{}", node_counts(nodes), node_lines(nodes));
 }
 
 Expected<std::vector<Tensor>> inputs_of(const driver::DataSet& set, const std::string& folder) {

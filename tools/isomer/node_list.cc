@@ -2,19 +2,40 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/diagnostic.h"
 
 namespace isomer::tool {
 
+namespace {
+
+const char* when(driver::By by) {
+  if (by == driver::By::Later) return "specialised when sizes are known";
+  return by == driver::By::Driven ? "driven, with compiled bodies" : "reference kernel";
+}
+
+}  // namespace
+
 nlohmann::ordered_json node_list(const std::vector<driver::NodeReport>& report) {
   auto out = nlohmann::ordered_json::array();
   for (const driver::NodeReport& n : report)
-    out.push_back({{"node", n.node},
-                   {"operator", n.op},
-                   {"when", n.by == driver::By::Later ? "specialised when sizes are known" : "reference kernel"},
-                   {"reason", n.reason}});
+    out.push_back({{"node", n.node}, {"operator", n.op}, {"when", when(n.by)}, {"reason", n.reason}});
+  return out;
+}
+
+std::string node_counts(const std::vector<driver::NodeReport>& report) {
+  const auto count = [&](driver::By by) {
+    return std::count_if(report.begin(), report.end(), [&](const driver::NodeReport& n) { return n.by == by; });
+  };
+  std::string out;
+  const auto add = [&](ptrdiff_t n, const char* what) {
+    if (n > 0) out += fmt::format("{}{} {}{}", out.empty() ? "" : ", ", n, n > 1 ? "nodes " : "node ", what);
+  };
+  add(count(driver::By::Reference), "by reference kernels");
+  add(count(driver::By::Driven), "driven round by round with compiled bodies");
+  add(count(driver::By::Later), "compiled when a run tells their sizes");
   return out;
 }
 

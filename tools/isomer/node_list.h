@@ -11,6 +11,8 @@
 namespace isomer::tool {
 
 nlohmann::ordered_json node_list(const std::vector<driver::NodeReport>& report);
+// "3 nodes by reference kernels, 1 driven round by round with compiled bodies"; "" of none.
+std::string node_counts(const std::vector<driver::NodeReport>& report);
 std::string node_lines(const std::vector<driver::NodeReport>& report);
 
 }  // namespace isomer::tool

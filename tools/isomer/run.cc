@@ -102,11 +102,11 @@ Answer answer(const Ran& ran, uint64_t seed) {
 }
 
 // "compiled", and how much of the model is not.
-std::string how(const driver::ExecutorFacts& facts, size_t by_reference) {
+std::string how(const driver::ExecutorFacts& facts, const std::vector<driver::NodeReport>& report) {
   if (facts.pieces == 0) return "by reference kernels alone";
   std::string out =
       fmt::format("compiled (in {:.2f} s, {} kernels)", facts.pass_seconds + facts.compile_seconds, facts.native.steps);
-  if (by_reference > 0) out += fmt::format(", {} nodes by reference kernels,", by_reference);
+  if (!report.empty()) out += fmt::format(", {},", node_counts(report));
   return out;
 }
 
@@ -129,7 +129,7 @@ Expected<Ran> run_model(const ModelOptions& model_options, const RunOptions& run
   const driver::ExecutorFacts facts = executor.facts();
   const std::vector<driver::NodeReport> report = executor.report();
   ran.executor = "compiled";
-  ran.executor_text = how(facts, report.size());
+  ran.executor_text = how(facts, report);
   ran.more = {{"compile_seconds", facts.pass_seconds + facts.compile_seconds}, {"reference_nodes", node_list(report)}};
   return ran;
 }

@@ -104,14 +104,8 @@ Action declare_show(CLI::App& app) {
     const driver::Summary s = driver::summarise(model.graph);
     const std::vector<driver::NodeReport> report = driver::plan_report(model.graph);
     a.text = text(model, s);
-    const auto later = std::count_if(report.begin(), report.end(),
-                                     [](const driver::NodeReport& n) { return n.by == driver::By::Later; });
-    a.text += report.empty()
-                  ? "compiled    all nodes\n"
-                  : fmt::format(
-                        "compiled    all but {} nodes: {} by reference kernels, {} when a run tells "
-                        "their sizes\n{}",
-                        report.size(), static_cast<int64_t>(report.size()) - later, later, node_lines(report));
+    a.text += report.empty() ? "compiled    all nodes\n"
+                             : fmt::format("compiled    all but {}\n{}", node_counts(report), node_lines(report));
     a.json = data(model, s);
     a.json["reference_nodes"] = node_list(report);
     return a;

@@ -66,6 +66,31 @@ TEST(RunSizes, BoxesOfADetector) {
           most, center));
 }
 
+TEST(RunSizes, DistinctElementsAndSlices) {
+  const std::string kFew = "%h = round(mul(%x, const f32[] 3.0))\n";
+  for (const char* attrs : {"", "{sorted=0}"})
+    for (const char* type : {"f32", "i64", "u8", "i16", "f16", "bool", "u64", "f64"})
+      expect_bounded("graph @g(%x: f32[7,30]) { " + kFew +
+                         fmt::format("%y, %first, %inverse, %counts = unique(cast(%h){{to={}}}){}\n"
+                                     "return %y, %first, %inverse, %counts }}",
+                                     type, attrs),
+                     0);
+  for (const int sorted : {0, 1})
+    for (const int axis : {0, 1, -1})
+      expect_bounded(
+          "graph @g(%x: f32[3,20,2]) { " + kFew +
+              fmt::format("%y, %first, %inverse, %counts = unique(%h){{axis={}, sorted={}}}\n"
+                          "return %y, %inverse, add(%y, const f32[] 1.0), gather(%h, %first){{axis={}}}, %counts }}",
+                          axis, sorted, axis),
+          0);
+  // A number that is none is above all others, and equal to itself.
+  expect_bounded("graph @g(%x: f32[40]) { " + kFew + R"(%y, %first, %inverse = unique(sqrt(%h)){sorted=0}
+      return is_nan(%y), %first, %inverse })",
+                 0);
+  for (const char* dims : {"1", "0", "4,0", "", "30000"})
+    expect_bounded(fmt::format("graph @g(%x: f32[{}]) {{ return unique(%x) }}", dims), 0);
+}
+
 TEST(RunSizes, WhatHasNoBoundIsRefusedByName) {
   const ir::Graph g = graph_of("graph @g(%x: f32[4]) { %n = non_zero(%x) %m = non_zero(%n) return %m }");
   compile::ExecutableOptions options = bounded();
@@ -73,6 +98,8 @@ TEST(RunSizes, WhatHasNoBoundIsRefusedByName) {
   const auto made = compile::Executable::build(g, ops::table(), options);
   ASSERT_FALSE(made.ok());
   EXPECT_NE(made.error().message.find("node m (non_zero)"), std::string::npos) << made.error().message;
+  const ir::Graph many = graph_of("graph @g(%x: f32[4], %c: bool[9]) { return compress(%x, %c) }");
+  EXPECT_FALSE(compile::Executable::build(many, ops::table(), options).ok());
   options.lower.bounded = false;
   EXPECT_FALSE(compile::Executable::build(g, ops::table(), options).ok());
 }

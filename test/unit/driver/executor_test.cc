@@ -135,7 +135,7 @@ TEST(Executor, SpecialisesOnSizesThatAreData) {
   EXPECT_FALSE(executor->run({floats({2, 6}), Tensor::ints({5, 5})}).ok());
 }
 
-TEST(Executor, CompilesRoundNodesThatOnlyAReferenceKernelRuns) {
+TEST(Executor, GoesOnAtTheSizesThatDataTells) {
   const ir::Graph g = graph(R"(graph @g(%x: f32[3,40]) {
   %a = tanh(%x)
   %where = non_zero(%x)
@@ -156,13 +156,66 @@ TEST(Executor, CompilesRoundNodesThatOnlyAReferenceKernelRuns) {
       for (int64_t i = zeros; i < x.size(); ++i) cut.set_real(i, x.real(i));
       expect_agrees(*executor, g, {cut});
     }
-    ASSERT_FALSE(executor->report().empty());
-    EXPECT_EQ(executor->report()[0].op, "non_zero");
+    const std::vector<NodeReport> report = executor->report();
+    EXPECT_EQ(report.size(), eager ? 0U : 3U);
+    for (const NodeReport& n : report) EXPECT_EQ(n.reason, "it is too small to be compiled");
   }
   const std::vector<NodeReport> plan = plan_report(g);
-  ASSERT_EQ(plan.size(), 4U);
-  EXPECT_EQ(plan[0].op, "non_zero");
-  EXPECT_EQ(plan[1].by, By::Later);
+  ASSERT_EQ(plan.size(), 3U);
+  for (const NodeReport& n : plan) EXPECT_EQ(n.by, By::Later);
+}
+
+// What would not be one compiled program: a state that grows, branches of different sizes. The bodies are compiled.
+TEST(Executor, DrivesControlFlowWhoseSizesChange) {
+  const ir::Graph grows = graph(R"(graph @g(%x: f32[3]) {
+  %y, %each = loop(const i64[] 4, _, %x){body=graph @b(%i: i64[], %c: bool[], %v: f32[N]) {
+    %w = concat(%v, tanh(%v)){axis=0}
+    return %c, %w, "each"=reduce_sum(%w, const i64[1] [0])
+  }}
+  return %y, %each
+})");
+  const ir::Graph branches = graph(R"(graph @g(%x: f32[3], %c: bool[]) {
+  %y = if(%c, %x){captures=1, then_branch=graph @t(%v: f32[3]) { return "r"=tanh(%v) },
+                  else_branch=graph @e(%v: f32[3]) { return "r"=concat(%v, exp(%v)){axis=0} }}
+  return relu(%y)
+})");
+  ExecutorOptions o;
+  o.eager = true;
+  const auto expect_driven = [&](const ir::Graph& g, const std::vector<std::vector<Tensor>>& runs) {
+    auto executor = Executor::make(g, o);
+    ASSERT_TRUE(executor.ok());
+    for (const std::vector<Tensor>& inputs : runs) expect_agrees(*executor, g, inputs);
+    const std::vector<NodeReport> report = executor->report();
+    ASSERT_EQ(report.size(), 1U) << report.back().node << ": " << report.back().reason;
+    EXPECT_EQ(report[0].by, By::Driven);
+    EXPECT_EQ(executor->facts().reference, 0U);
+  };
+  expect_driven(grows, {{floats({3})}, {floats({3})}});
+  expect_driven(branches,
+                {{floats({3}), Tensor::int_scalar(DType::Bool, 1)}, {floats({3}), Tensor::int_scalar(DType::Bool, 0)}});
+}
+
+// How many elements are sorted is a content that decides about sizes; how often a loop runs changes too often to be one.
+TEST(Executor, TakesCountsFromValues) {
+  const ir::Graph g = graph(R"(graph @g(%x: f32[2,9], %k: i64[1], %rounds: i64[]) {
+  %values, %at = top_k(%x, %k)
+  %y, %each = loop(%rounds, _, %x){body=graph @b(%i: i64[], %c: bool[], %v: f32[2,9]) {
+    %w = tanh(%v)
+    return %c, %w, "each"=%w
+  }}
+  return %values, %at, %y, %each
+})");
+  ExecutorOptions o;
+  o.eager = true;
+  auto executor = Executor::make(g, o);
+  ASSERT_TRUE(executor.ok());
+  for (const int64_t n : {3, 1, 7, 3}) {
+    expect_agrees(*executor, g, {floats({2, 9}), Tensor::ints({n}), Tensor::int_scalar(DType::I64, 8 - n)});
+    const std::vector<NodeReport> report = executor->report();
+    ASSERT_EQ(report.size(), 1U);
+    EXPECT_EQ(report[0].op, "loop");
+    EXPECT_EQ(report[0].by, By::Driven);
+  }
 }
 
 TEST(Executor, RefusesWrongInputs) {
