@@ -19,7 +19,8 @@ constexpr double kTurnSeconds = 0.02;
 constexpr int kLeastRuns = 3;  // of each, at the full rate
 // Of the best rate of tile registers: the same core gives from 0.6 of it up by its clock, beside a neighbour 0.3.
 constexpr double kFullRate = 0.45;
-constexpr double kPatience = 3;  // times the seconds, for runs at that rate
+constexpr double kPatience = 6;      // times the seconds, for such runs of which two agree
+constexpr double kConfirmed = 1.02;  // times the fastest: what takes no longer agrees
 
 struct Run {
   double seconds = 0, tile_rate = 0;
@@ -54,6 +55,13 @@ std::vector<double> at_full_rate(const std::vector<Run>& runs, double best) {
   return out;
 }
 
+// Enough runs, and a second one as fast as the fastest: of the few runs that a slow model has in the time, all may have been disturbed.
+bool settled(std::vector<double> times) {
+  if (times.size() < kLeastRuns) return false;
+  std::sort(times.begin(), times.end());
+  return times[1] <= kConfirmed * times[0];
+}
+
 // Some runs of one executor.
 Expected<std::vector<Run>> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
   std::vector<Run> runs;
@@ -80,8 +88,7 @@ Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const 
   double best = options.tile_rate;
   const double begin = clock_of(false);
   const auto wanting = [&] {
-    return std::any_of(runs.begin(), runs.end(),
-                       [&](const auto& r) { return at_full_rate(r, best).size() < kLeastRuns; });
+    return std::any_of(runs.begin(), runs.end(), [&](const auto& r) { return !settled(at_full_rate(r, best)); });
   };
   for (int round = 0;; ++round) {
     const double passed = clock_of(false) - begin;
