@@ -17,16 +17,9 @@ using te::Expr;
 
 namespace {
 
-constexpr double kTaskFlops = 400e3;      // arithmetic that is worth a task of its own,
-constexpr double kSplitTaskFlops = 2e6;   // the same by tile registers,
-constexpr double kByteTaskFlops = 4e6;    // and of bytes,
-constexpr double kTaskBytes = 128 << 10;  // or columns that are: few rows wait for them
 constexpr int64_t kShortDepth = 512;
-constexpr int64_t kFetchRows = 5;     // fewer rows read the right side as fast as memory gives it
-constexpr double kSplitFlops = 1e6;   // below, the exact product is as fast
-constexpr int64_t kChunkedTasks = 8;  // each goes through all rows, a chunk of the depth at a time
-constexpr int64_t kMostGathered = 8;  // second caches that a block's rows may take
-constexpr int64_t kTasks = 16;        // enough for an even share of a few workers, and few enough to be cheap
+constexpr int64_t kNearPlaces = 4, kFarPlaces = 256;  // elements: within a line or two, and of a page each
+constexpr int64_t kFetchRows = 5;                     // fewer rows read the right side as fast as memory gives it
 
 }  // namespace
 
@@ -62,46 +55,6 @@ void ContractionKernel::analyse() {
   left_ = side(c_.a);
   take_image();
   sizes();
-}
-
-ProductSize ContractionKernel::size() {
-  analyse();
-  return {batch_.total(), m_.total(), n_.total(), std::max<int64_t>(1, k_.total())};
-}
-
-bool ContractionKernel::pays() { return gain(false) > 0; }
-
-double ContractionKernel::gain(bool near) {
-  const ProductSize size = this->size();
-  if (size.rows < kSplitSide / 2 || size.columns < kSplitSide || size.flops() < kSplitFlops) return -size.flops();
-  const int64_t gathered = size.batch * size.rows * size.depth;
-  const ProductSize whole{size.batch, whole_tiles(rows()), ceil_div(size.columns, kSplitSide) * kSplitSide, depth()};
-  const int64_t pixels = image_ ? image_->shape.n * image_->height * image_->width * image_->shape.c : 0;
-  const Linear right = side(c_.b).at;
-  const bool constant = scene_.value(c_.b->tensor).constant.has_value();
-  const int64_t packed = constant ? 0 : size.batch * size.columns * size.depth;
-  const int64_t vector_packed = right_in_place(right) ? 0 : packed;
-  const int64_t apart = in_place(false) || turns() ? 0 : gathered;
-  double other = vector_product_cost(size, vector_packed + apart) + (turns() ? turned_cost(gathered) : 0);
-  if (const auto shape = convolution_shape(scene_, group_); shape && filterable(*shape))
-    other = std::min(other,
-                     filtered_cost(*shape) + (takes_prologue() ? pass_cost(scene_.value(c_.a->tensor).elements()) : 0));
-  const double left = near      ? near_split_cost(gathered)
-                      : turns() ? pass_cost(gathered)
-                                : split_cost(image_ ? pixels : gathered);
-  return other - split_product_cost(whole) - left - pass_cost(packed);
-}
-
-bool ContractionKernel::fills_tiles() {
-  analyse();
-  return 4 * m_.total() >= kSplitSide && 2 * n_.total() >= kSplitSide && 2 * k_.total() >= kByteDepth;
-}
-
-bool ContractionKernel::waits_for_columns() {
-  const ProductSize size = this->size();
-  const StageValue& right = scene_.value(c_.b->tensor);
-  if (!right.constant || right.dtype != DType::F32 || size.batch != 1 || size.rows > mr_) return false;
-  return 4 * size.columns * size.depth > scene_.target.l2_bytes / 4 * 3;
 }
 
 bool ContractionKernel::without_image() {
@@ -167,97 +120,6 @@ void ContractionKernel::name_axes() {
     k_.list.push_back(fresh(x.name, x.extent.value()));
     var_of_[x.id] = k_.list.back().var;
   }
-}
-
-// Tiles of even height, blocks of tiles that keep the gathered rows in the second cache, tasks enough for all workers.
-void ContractionKernel::sizes() {
-  const int64_t m = rows(), n = n_.total(), k = std::max<int64_t>(1, k_.total());
-  run_ = k;
-  if (image_) runs_ = image_->shape.taps_down, run_ = image_->shape.taps_across * image_->shape.c;
-  run_ = ceil_div(run_, unit()) * unit();
-  const int64_t tiles = ceil_div(m, mr_);
-  tile_rows_ = whole_ ? std::min(mr_, ceil_div(m, kSplitSide) * kSplitSide) : ceil_div(m, tiles);
-  if (image_ && !image_->runs_through) tile_rows_ = std::min(tile_rows_, image_->grid_width);
-  panels_ = ceil_div(n, nr_);
-  const double flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
-  const int64_t column_bytes = element_bytes() * n * k;
-  const double each = std::max(flops / (bytes_   ? kByteTaskFlops
-                                        : split_ ? kSplitTaskFlops
-                                                 : kTaskFlops),
-                               static_cast<double>(column_bytes) / kTaskBytes);
-  const auto worth = static_cast<int64_t>(each * static_cast<double>(batch_.total()));
-  const int64_t wanted = std::clamp<int64_t>(worth, 1, kTasks);
-  const int64_t l2 = scene_.target.l2_bytes, row_bytes = element_bytes() * (image_ ? image_->shape.c : k);
-  const auto in_cache = [&](int64_t bytes) { return std::clamp<int64_t>(bytes / (row_bytes * tile_rows_), 1, tiles); };
-  // Every block of rows reads all columns: where those do not stay in the second cache, blocks are as large as it lets
-  // them be and tasks are cut along the columns.
-  const bool chunks = split_ && !image_ && n % nr_ == 0 && scene_.value(c_.b->tensor).constant;
-  const int64_t most = chunks ? 4 * l2 : l2 * 5 / 8;
-  int64_t tiles_per_block = column_bytes > l2 / 3
-                                ? ceil_div(tiles, ceil_div(tiles, in_cache(most)))
-                                : std::min(ceil_div(tiles * batch_.total(), wanted), in_cache(l2 / 3));
-  if (m * 2 <= n && tiles <= 2 * in_cache(l2 / 3) && tiles <= 8) tiles_per_block = tiles;
-  block_rows_ = tiles_per_block * tile_rows_;
-  blocks_ = ceil_div(m, block_rows_);
-  splits_ = std::clamp<int64_t>(ceil_div(wanted, blocks_ * batch_.total()), 1, panels_);
-  // Tasks that share rows need them gathered by a step before, through memory: not for a few tasks more.
-  if (!image_ && !in_place() && 2 * blocks_ * batch_.total() >= wanted) splits_ = 1;
-  chunk_ = depth();
-  if (chunks && 4 * depth() * block_rows_ > l2 / 2) {
-    chunk_ = ceil_div(depth(), ceil_div(4 * depth() * block_rows_, l2 / 4) * kSplitDepth) * kSplitDepth;
-    splits_ = std::min(splits_, kChunkedTasks);
-  }
-  take_cut();
-  panels_per_task_ = ceil_div(panels_, splits_);
-  splits_ = ceil_div(panels_, panels_per_task_);
-}
-
-// Whole tiles, in blocks whose gathered rows do not leave the caches far behind.
-void ContractionKernel::take_cut() {
-  const int64_t tiles = ceil_div(rows(), tile_rows_);
-  if (cut_.rows > 0) {
-    const int64_t wanted = std::clamp<int64_t>(cut_.rows / tile_rows_, 1, tiles) * tile_rows_;
-    const bool fits =
-        image_ || in_place() || element_bytes() * depth() * wanted <= kMostGathered * scene_.target.l2_bytes;
-    if (fits) block_rows_ = wanted;
-    if (fits) chunk_ = depth();
-    blocks_ = ceil_div(rows(), block_rows_);
-  }
-  if (cut_.parts > 0) splits_ = std::clamp<int64_t>(cut_.parts, 1, panels_);
-}
-
-std::vector<Cut> ContractionKernel::cuts() {
-  analyse();
-  const int64_t all = ceil_div(rows(), tile_rows_) * tile_rows_;
-  std::vector<Cut> out;
-  const auto add = [&](int64_t rows, int64_t parts) {
-    rows = std::clamp(ceil_div(rows, tile_rows_) * tile_rows_, tile_rows_, all);
-    parts = std::clamp<int64_t>(parts, 1, panels_);
-    const Cut cut{rows, parts, cut_.columns, 0};
-    const bool own = rows == block_rows_ && parts == splits_;
-    if (!own && std::find(out.begin(), out.end(), cut) == out.end()) out.push_back(cut);
-  };
-  if (chunked()) {  // its blocks are as large as they can be
-    for (const int64_t parts : {int64_t{1}, int64_t{2}, splits_ / 2, splits_ * 2})
-      if (parts > 0 && parts <= panels_ && parts != splits_) out.push_back({0, parts, cut_.columns, 0});
-    return out;
-  }
-  add(all, splits_);
-  add(block_rows_ / 2, splits_);
-  add(2 * block_rows_, splits_);
-  add(block_rows_, splits_ > 1 ? 1 : 2);
-  if (batch_.total() == 1) add(ceil_div(all, 2), 1), add(all, 2);
-  return out;
-}
-
-void ContractionKernel::take_blocks(int64_t rows) {
-  analyse();
-  block_rows_ = rows;
-  blocks_ = ceil_div(this->rows(), rows);
-  splits_ = 1;
-  panels_per_task_ = panels_;
-  chunk_ = depth();
-  near_ = true;
 }
 
 Address ContractionKernel::side(const Expr& read) {
@@ -462,15 +324,24 @@ Stmt ContractionKernel::store(const Panel& p, const LoopAxis& tile) {
                                        : Stmt::branch(te::eq(height, Expr(tile_rows_)), by_columns, by_rows);
 }
 
-// Whether neighbouring rows of a tile are stored side by side and columns are not: a row-major result of a convolution, whose
-// columns, stored one by one, push each other out of the first cache.
+// Whether neighbouring rows of a tile are stored side by side, or nearly so, and columns are not: a row-major result of a
+// convolution, or a phase of one, whose columns, stored one by one, push each other out of the first cache.
 bool ContractionKernel::rows_together(const Expr& place) const {
   if (image_ || tile_rows_ < 4) return false;
   const loop::Affine at = loop::affine_of(place);
-  if (at.coefficient(row_in_tile_.var) != 1 || at.coefficient(lane_.var) == 1) return false;
-  return std::all_of(at.terms.begin(), at.terms.end(), [&](const auto& t) {
-    return t.atom->kind == te::Kind::Var || !loop::uses(t.atom, row_in_tile_.var);
-  });
+  const int64_t column = at.coefficient(lane_.var);
+  if (at.coefficient(row_in_tile_.var) == 1 && column == 1) return false;
+  bool one_apart = true;
+  for (const loop::Affine::Term& t : at.terms) {
+    if (!loop::uses(t.atom, row_in_tile_.var)) continue;
+    const bool plain = t.atom->kind == te::Kind::Var;
+    one_apart = one_apart && plain && t.coefficient == 1;
+    // A new line of the image may begin within a tile.
+    if (t.atom->kind == te::Kind::Binary && t.atom->binary == te::BinaryOp::FloorDiv) continue;
+    const bool within = t.atom->kind == te::Kind::Binary && t.atom->binary == te::BinaryOp::FloorMod;
+    if ((!plain && !within) || t.coefficient < 1 || t.coefficient > kNearPlaces) return false;
+  }
+  return one_apart ? at.coefficient(row_in_tile_.var) == 1 : column >= kFarPlaces;
 }
 
 // All tiles of one panel of columns: clear, accumulate over the depth, store through the epilogue.
@@ -528,80 +399,6 @@ Stmt ContractionKernel::tasks() {
   }
   Stmt body = substitute(Stmt::seq(std::move(parts)), batch);
   return loop(task, body, task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
-}
-
-std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name,
-                                                 SplitRows rows, const Cut& cut) {
-  const Contraction& c = *group.contraction;
-  if (c.bytes() || scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
-  if (const loop::IntrinsicPtr narrow = loop::narrow_product_for(scene.target)) {
-    ContractionKernel kernel(scene, group, narrow, name, cut);
-    if (kernel.waits_for_columns()) return kernel.make();
-  }
-  const loop::IntrinsicPtr tile = loop::split_product_for(scene.target);
-  if (!tile) return std::nullopt;
-  ContractionKernel kernel(scene, group, tile, name, cut);
-  if (rows == SplitRows::WherePays && !kernel.pays()) return std::nullopt;
-  if (rows != SplitRows::WherePays && !scene.value(c.b->tensor).constant && !kernel.pays()) return std::nullopt;
-  if (rows == SplitRows::Gathered && !kernel.without_image()) return std::nullopt;
-  return kernel.make();
-}
-
-namespace {
-
-// Of so many columns where the cut asks for one, else the best by the model.
-loop::IntrinsicPtr vector_tile_of(const Scene& scene, const Group& group, const Cut& cut) {
-  if (cut.columns > 0)
-    for (const loop::IntrinsicPtr& tile : loop::intrinsics_for(scene.target, DType::F32))
-      if (tile->meaning.stages[0].axes[1].extent.value() == cut.columns) return tile;
-  const Contraction& c = *group.contraction;
-  const std::vector<te::Axis> axes = axes_of(c, scene.stage(group.stages[0]));
-  const auto total = [&](const std::vector<int>& wanted) {
-    int64_t n = 1;
-    for (const te::Axis& a : axes)
-      if (std::find(wanted.begin(), wanted.end(), a.id) != wanted.end()) n *= a.extent.value();
-    return n;
-  };
-  return vector_tile(scene.target, total(c.m), total(c.n));
-}
-
-}  // namespace
-
-std::vector<Cut> product_cuts(const Scene& scene, const Group& group, bool split, SplitRows rows) {
-  const Contraction& c = *group.contraction;
-  if (c.bytes() || scene.value(scene.stage(group.stages[0]).value).elements() == 0) return {};
-  const loop::IntrinsicPtr tile = split ? loop::split_product_for(scene.target) : vector_tile_of(scene, group, {});
-  if (!tile) return {};
-  ContractionKernel kernel(scene, group, tile, "kernel");
-  if (split && rows == SplitRows::Gathered && !kernel.without_image()) return {};
-  std::vector<Cut> out = kernel.cuts();
-  if (split) return out;
-  const int64_t own = tile->meaning.stages[0].axes[1].extent.value();
-  std::vector<int64_t> seen = {own};
-  for (const loop::IntrinsicPtr& other : loop::intrinsics_for(scene.target, DType::F32)) {
-    const int64_t columns = other->meaning.stages[0].axes[1].extent.value();
-    if (std::find(seen.begin(), seen.end(), columns) != seen.end()) continue;
-    seen.push_back(columns);
-    out.push_back({0, 0, columns, 0});
-  }
-  return out;
-}
-
-std::optional<std::vector<Kernel>> contraction_kernels(const Scene& scene, const Group& group, const std::string& name,
-                                                       const Cut& cut) {
-  const Contraction& c = *group.contraction;
-  if (scene.value(scene.stage(group.stages[0]).value).elements() == 0) return std::nullopt;
-  if (c.bytes()) {
-    if (const loop::IntrinsicPtr tile = loop::tiled_dot_product_for(scene.target, c.a.dtype(), c.b.dtype())) {
-      ContractionKernel kernel(scene, group, tile, name);
-      if (kernel.fills_tiles()) return kernel.make();
-    }
-    const std::vector<loop::IntrinsicPtr> tiles = loop::dot_products_for(scene.target, c.a.dtype(), c.b.dtype());
-    return tiles.empty() ? std::nullopt : std::optional(ContractionKernel(scene, group, tiles[0], name).make());
-  }
-  const loop::IntrinsicPtr tile = vector_tile_of(scene, group, cut);
-  if (!tile) return std::nullopt;
-  return ContractionKernel(scene, group, tile, name, cut).make();
 }
 
 }  // namespace isomer::compile

@@ -32,6 +32,14 @@ TEST(Phases, EveryStrideKernelAndBorder) {
     for (const int k : {1, 2, 3, 4}) expect_compiles(layer({1, 8, 5, 6}, {8, 12, k, k}, a));
 }
 
+// Tiles of a row-major result are stored along its lines, over the end of one, where its planes are far apart.
+TEST(Phases, PlanesThatAreFarApart) {
+  for (const int outputs : {5, 12, 35})
+    for (const int k : {1, 2, 3})
+      expect_compiles(layer({1, 8, 9, 19}, {8, outputs, k, k}, fmt::format("strides=[{0},{0}]", k == 3 ? 4 : 2), "%b"));
+  expect_compiles(layer({2, 8, 11, 16}, {8, 12, 2, 2}, "strides=[2,2]"));
+}
+
 TEST(Phases, OtherRanksAndGroups) {
   expect_compiles(layer({2, 16, 20}, {16, 8, 16}, "strides=[8], pads=[4,4]", "leaky_relu(%b)"));
   expect_compiles(layer({1, 6, 3, 4, 5}, {6, 9, 2, 2, 2}, "strides=[2,2,2]"));

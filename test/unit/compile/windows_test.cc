@@ -43,6 +43,13 @@ TEST(Windows, DepthwiseWithEveryBorderStrideAndDilation) {
   expect_compiles(layer({1, 16, 5, 40}, {16, 1, 1, 17}, "group=16, pads=[0,8,0,8]"));  // too many taps to write out
 }
 
+// Small images are cut into bands of lines, and these by channels.
+TEST(Windows, BandsOfUnevenHeight) {
+  for (const int lines : {7, 15, 30, 61})
+    expect_compiles(layer({1, 40, lines, 9}, {40, 1, 3, 3}, "group=40, pads=[1,1,1,1]"));
+  expect_compiles(layer({3, 52, 9, 10}, {52, 1, 5, 5}, "group=52, strides=[2,2], pads=[2,2,2,2]"));
+}
+
 // The products around it must not take its lines apart into tasks that know their own rows alone.
 TEST(Windows, DepthwiseBetweenWideProducts) {
   expect_compiles(layer({1, 32, 40, 48}, {32, 1, 3, 3}, "group=32, pads=[1,1,1,1]"));

@@ -1,0 +1,154 @@
+// How a contraction is cut into tiles, blocks and tasks, and what it would gain by tile registers.
+#include <algorithm>
+
+#include "compile/contraction_kernel.h"
+#include "compile/product_cost.h"
+
+namespace isomer::compile {
+
+namespace {
+
+constexpr double kTaskFlops = 400e3;      // arithmetic that is worth a task of its own,
+constexpr double kSplitTaskFlops = 2e6;   // the same by tile registers,
+constexpr double kByteTaskFlops = 4e6;    // and of bytes,
+constexpr double kTaskBytes = 128 << 10;  // or columns that are: few rows wait for them
+constexpr double kSplitFlops = 1e6;       // below, the exact product is as fast
+constexpr int64_t kChunkedTasks = 8;      // each goes through all rows, a chunk of the depth at a time
+constexpr int64_t kMostGathered = 8;      // second caches that a block's rows may take
+constexpr int64_t kTasks = 16;            // enough for an even share of a few workers, and few enough to be cheap
+
+}  // namespace
+
+ProductSize ContractionKernel::size() {
+  analyse();
+  return {batch_.total(), m_.total(), n_.total(), std::max<int64_t>(1, k_.total())};
+}
+
+bool ContractionKernel::pays() { return gain(false) > 0; }
+
+double ContractionKernel::gain(bool near) {
+  const ProductSize size = this->size();
+  if (size.rows < kSplitSide / 2 || size.columns < kSplitSide || size.flops() < kSplitFlops) return -size.flops();
+  const int64_t gathered = size.batch * size.rows * size.depth;
+  const ProductSize whole{size.batch, whole_tiles(rows()), ceil_div(size.columns, kSplitSide) * kSplitSide, depth()};
+  const int64_t pixels = image_ ? image_->shape.n * image_->height * image_->width * image_->shape.c : 0;
+  const Linear right = side(c_.b).at;
+  const bool constant = scene_.value(c_.b->tensor).constant.has_value();
+  const int64_t packed = constant ? 0 : size.batch * size.columns * size.depth;
+  const int64_t vector_packed = right_in_place(right) ? 0 : packed;
+  const int64_t apart = in_place(false) || turns() ? 0 : gathered;
+  double other = vector_product_cost(size, vector_packed + apart) + (turns() ? turned_cost(gathered) : 0);
+  if (const auto shape = convolution_shape(scene_, group_); shape && filterable(*shape))
+    other = std::min(other,
+                     filtered_cost(*shape) + (takes_prologue() ? pass_cost(scene_.value(c_.a->tensor).elements()) : 0));
+  const double left = near      ? near_split_cost(gathered)
+                      : turns() ? pass_cost(gathered)
+                                : split_cost(image_ ? pixels : gathered);
+  return other - split_product_cost(whole) - left - pass_cost(packed);
+}
+
+bool ContractionKernel::fills_tiles() {
+  analyse();
+  return 4 * m_.total() >= kSplitSide && 2 * n_.total() >= kSplitSide && 2 * k_.total() >= kByteDepth;
+}
+
+bool ContractionKernel::waits_for_columns() {
+  const ProductSize size = this->size();
+  const StageValue& right = scene_.value(c_.b->tensor);
+  if (!right.constant || right.dtype != DType::F32 || size.batch != 1 || size.rows > mr_) return false;
+  return 4 * size.columns * size.depth > scene_.target.l2_bytes / 4 * 3;
+}
+
+// Tiles of even height, blocks of tiles that keep the gathered rows in the second cache, tasks enough for all workers.
+void ContractionKernel::sizes() {
+  const int64_t m = rows(), n = n_.total(), k = std::max<int64_t>(1, k_.total());
+  run_ = k;
+  if (image_) runs_ = image_->shape.taps_down, run_ = image_->shape.taps_across * image_->shape.c;
+  run_ = ceil_div(run_, unit()) * unit();
+  const int64_t tiles = ceil_div(m, mr_);
+  tile_rows_ = whole_ ? std::min(mr_, ceil_div(m, kSplitSide) * kSplitSide) : ceil_div(m, tiles);
+  if (image_ && !image_->runs_through) tile_rows_ = std::min(tile_rows_, image_->grid_width);
+  panels_ = ceil_div(n, nr_);
+  const double flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
+  const int64_t column_bytes = element_bytes() * n * k;
+  const double each = std::max(flops / (bytes_   ? kByteTaskFlops
+                                        : split_ ? kSplitTaskFlops
+                                                 : kTaskFlops),
+                               static_cast<double>(column_bytes) / kTaskBytes);
+  const auto worth = static_cast<int64_t>(each * static_cast<double>(batch_.total()));
+  const int64_t wanted = std::clamp<int64_t>(worth, 1, kTasks);
+  const int64_t l2 = scene_.target.l2_bytes, row_bytes = element_bytes() * (image_ ? image_->shape.c : k);
+  const auto in_cache = [&](int64_t bytes) { return std::clamp<int64_t>(bytes / (row_bytes * tile_rows_), 1, tiles); };
+  // Every block of rows reads all columns: where those do not stay in the second cache, blocks are as large as it lets
+  // them be and tasks are cut along the columns.
+  const bool chunks = split_ && !image_ && n % nr_ == 0 && scene_.value(c_.b->tensor).constant;
+  const int64_t most = chunks ? 4 * l2 : l2 * 5 / 8;
+  int64_t tiles_per_block = column_bytes > l2 / 3
+                                ? ceil_div(tiles, ceil_div(tiles, in_cache(most)))
+                                : std::min(ceil_div(tiles * batch_.total(), wanted), in_cache(l2 / 3));
+  if (m * 2 <= n && tiles <= 2 * in_cache(l2 / 3) && tiles <= 8) tiles_per_block = tiles;
+  block_rows_ = tiles_per_block * tile_rows_;
+  blocks_ = ceil_div(m, block_rows_);
+  splits_ = std::clamp<int64_t>(ceil_div(wanted, blocks_ * batch_.total()), 1, panels_);
+  // Tasks that share rows need them gathered by a step before, through memory: not for a few tasks more.
+  const int64_t made = blocks_ * batch_.total();
+  if (!image_ && !in_place() && made > 1 && 2 * made >= wanted) splits_ = 1;
+  chunk_ = depth();
+  if (chunks && 4 * depth() * block_rows_ > l2 / 2) {
+    chunk_ = ceil_div(depth(), ceil_div(4 * depth() * block_rows_, l2 / 4) * kSplitDepth) * kSplitDepth;
+    splits_ = std::min(splits_, kChunkedTasks);
+  }
+  take_cut();
+  panels_per_task_ = ceil_div(panels_, splits_);
+  splits_ = ceil_div(panels_, panels_per_task_);
+}
+
+// Whole tiles, in blocks whose gathered rows do not leave the caches far behind.
+void ContractionKernel::take_cut() {
+  const int64_t tiles = ceil_div(rows(), tile_rows_);
+  if (cut_.rows > 0) {
+    const int64_t wanted = std::clamp<int64_t>(cut_.rows / tile_rows_, 1, tiles) * tile_rows_;
+    const bool fits =
+        image_ || in_place() || element_bytes() * depth() * wanted <= kMostGathered * scene_.target.l2_bytes;
+    if (fits) block_rows_ = wanted;
+    if (fits) chunk_ = depth();
+    blocks_ = ceil_div(rows(), block_rows_);
+  }
+  if (cut_.parts > 0) splits_ = std::clamp<int64_t>(cut_.parts, 1, panels_);
+}
+
+std::vector<Cut> ContractionKernel::cuts() {
+  analyse();
+  const int64_t all = ceil_div(rows(), tile_rows_) * tile_rows_;
+  std::vector<Cut> out;
+  const auto add = [&](int64_t rows, int64_t parts) {
+    rows = std::clamp(ceil_div(rows, tile_rows_) * tile_rows_, tile_rows_, all);
+    parts = std::clamp<int64_t>(parts, 1, panels_);
+    const Cut cut{rows, parts, cut_.columns, 0};
+    const bool own = rows == block_rows_ && parts == splits_;
+    if (!own && std::find(out.begin(), out.end(), cut) == out.end()) out.push_back(cut);
+  };
+  if (chunked()) {  // its blocks are as large as they can be
+    for (const int64_t parts : {int64_t{1}, int64_t{2}, splits_ / 2, splits_ * 2})
+      if (parts > 0 && parts <= panels_ && parts != splits_) out.push_back({0, parts, cut_.columns, 0});
+    return out;
+  }
+  add(all, splits_);
+  add(block_rows_ / 2, splits_);
+  add(2 * block_rows_, splits_);
+  add(block_rows_, splits_ > 1 ? 1 : 2);
+  if (batch_.total() == 1) add(ceil_div(all, 2), 1), add(all, 2);
+  return out;
+}
+
+void ContractionKernel::take_blocks(int64_t rows) {
+  analyse();
+  block_rows_ = rows;
+  blocks_ = ceil_div(this->rows(), rows);
+  splits_ = 1;
+  panels_per_task_ = panels_;
+  chunk_ = depth();
+  near_ = true;
+}
+
+}  // namespace isomer::compile
