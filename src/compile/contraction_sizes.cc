@@ -15,6 +15,7 @@ constexpr double kTaskBytes = 128 << 10;  // or columns that are: few rows wait 
 constexpr double kSplitFlops = 1e6;       // below, the exact product is as fast
 constexpr int64_t kChunkedTasks = 8;      // each goes through all rows, a chunk of the depth at a time
 constexpr int64_t kMostGathered = 8;      // second caches that a block's rows may take
+constexpr int64_t kLeastTasks = 4;        // whatever is read again for them
 constexpr int64_t kTasks = 16;            // enough for an even share of a few workers, and few enough to be cheap
 
 }  // namespace
@@ -87,6 +88,10 @@ void ContractionKernel::sizes() {
                                 ? ceil_div(tiles, ceil_div(tiles, in_cache(most)))
                                 : std::min(ceil_div(tiles * batch_.total(), wanted), in_cache(l2 / 3));
   if (m * 2 <= n && tiles <= 2 * in_cache(l2 / 3) && tiles <= 8) tiles_per_block = tiles;
+  // Where few columns leave nothing to cut, a few blocks read them all.
+  const int64_t columns_apart = std::max<int64_t>(1, batch_.total() * panels_);
+  const int64_t least = ceil_div(std::min(wanted, kLeastTasks), columns_apart);
+  tiles_per_block = std::min(tiles_per_block, ceil_div(tiles, least));
   block_rows_ = tiles_per_block * tile_rows_;
   blocks_ = ceil_div(m, block_rows_);
   splits_ = std::clamp<int64_t>(ceil_div(wanted, blocks_ * batch_.total()), 1, panels_);
