@@ -42,6 +42,31 @@ bool one_element_each(const Type& a, const Type& b) {
 
 bool contradict(const Shape& a, const Shape& b) { return a.has_rank() && b.has_rank() && a.rank() != b.rank(); }
 
+bool has_axes(const Shape& s, size_t rank) { return s.has_rank() && s.rank() == rank; }
+
+// Axes of the states of a loop (by the body's inputs, of which the states begin at 2) that cannot have the size that the body declares:
+// it gives another one, or what two of them get first has different sizes under one name.
+OpenAxes changing_axes(const ir::Graph& body, std::span<const Type> passed) {
+  OpenAxes out;
+  std::map<std::string, std::pair<int64_t, std::pair<size_t, size_t>>> named;
+  for (size_t i = 2; i < passed.size() && i - 1 < body.outputs().size(); ++i) {
+    const Shape& in = body.inputs()[i].types[0].shape;
+    const Shape& given = body.type(body.outputs()[i - 1].value).shape;
+    for (size_t a = 0; in.has_rank() && a < in.rank(); ++a) {
+      if (has_axes(given, in.rank()) && in[a].is_const() && given[a].is_const() && !(in[a] == given[a]))
+        out.insert({i, a});
+      const auto symbol = in[a].as_symbol();
+      const Shape& first = passed[i].shape;
+      if (!symbol || !has_axes(first, in.rank()) || !first[a].is_const()) continue;
+      const auto [it, fresh] = named.try_emplace(*symbol, first[a].value(), std::pair(i, a));
+      if (fresh || it->second.first == first[a].value()) continue;
+      out.insert({i, a});
+      out.insert(it->second.second);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 // The type a file declares for a value may narrow what the operators give, and must not contradict it; but exporters that
@@ -72,9 +97,9 @@ Expected<ir::Value> Importer::as_declared(std::string_view name, ir::Value value
   return scope.builder.add1("reshape", {value, scope.builder.constant(Tensor::ints(type.shape.values()))});
 }
 
-// `passed`: the types of the values a body's inputs get, where that is known. An input that declares no type takes the
-// element type of its value; its shape may change from one run of the body to the next.
-Expected<void> Importer::import_inputs(const GraphProto& graph, Scope& scope, std::span<const Type> passed) {
+// An input that declares no type takes the element type of its value; its shape may change from one run of the body to the next.
+Expected<void> Importer::import_inputs(const GraphProto& graph, Scope& scope, const BodyInputs& body) {
+  const auto& [passed, open] = body;
   std::unordered_set<std::string_view> initialized;
   for (const auto& t : graph.initializer()) initialized.insert(t.name());
   for (const auto& t : graph.sparse_initializer()) initialized.insert(t.values().name());
@@ -90,6 +115,12 @@ Expected<void> Importer::import_inputs(const GraphProto& graph, Scope& scope, st
     // Some exporters start a state with a placeholder of another shape, which the first round replaces.
     if (static_cast<size_t>(i) < passed.size() && contradict(passed[static_cast<size_t>(i)].shape, type.shape))
       type.shape = Shape::unknown();
+    for (auto it = open.lower_bound({static_cast<size_t>(i), 0});
+         it != open.end() && it->first == static_cast<size_t>(i); ++it) {
+      std::vector<Dim> dims = type.shape.dims();
+      dims[it->second] = Dim::symbol(fmt::format("?{}.{}", input.name(), it->second));
+      type.shape = Shape(std::move(dims));
+    }
     ISOMER_TRY(const ir::Value v, scope.builder.input(input.name(), std::move(type)));
     ISOMER_CHECK_OK(define(input.name(), v, scope));
   }
@@ -214,7 +245,14 @@ Expected<void> Importer::import_bodies(Call& call, Scope& scope) {
       // A scan hands on elements of what it gets.
       if (call.node.op_type() != "Loop") passed.back().shape = Shape::unknown();
     }
-    ISOMER_TRY(ir::Graph body, import_body(*graph, free, captures, passed, scope));
+    ISOMER_TRY(ir::Graph body, import_body(*graph, free, captures, {passed, {}}, scope));
+    if (call.node.op_type() == "Loop" && reimports_ < kMaxReimports) {
+      OpenAxes open = changing_axes(body, passed);
+      if (!open.empty()) {
+        ++reimports_;
+        ISOMER_TRY(body, import_body(*graph, free, captures, {passed, std::move(open)}, scope));
+      }
+    }
     for (const ir::Output& o : body.outputs()) call.carries_opaque |= body.type(o.value).dtype == DType::Opaque;
     for (const ir::Node& n : body.inputs()) call.carries_opaque |= n.types[0].dtype == DType::Opaque;
     call.bodies.set(std::string(attribute), std::make_shared<const ir::Graph>(std::move(body)));
@@ -227,12 +265,12 @@ Expected<void> Importer::import_bodies(Call& call, Scope& scope) {
 
 Expected<ir::Graph> Importer::import_body(const GraphProto& graph,
                                           const std::vector<std::pair<std::string_view, ir::Value>>& free,
-                                          const std::vector<ir::Value>& captures, std::span<const Type> passed,
+                                          const std::vector<ir::Value>& captures, const BodyInputs& inputs,
                                           const Scope& outer) {
   ir::GraphBuilder builder(table_, graph.name());
   Scope scope{
       .builder = builder, .opsets = outer.opsets, .arguments = outer.arguments, .prefix = outer.prefix, .body = true};
-  ISOMER_CHECK_OK(import_inputs(graph, scope, passed));
+  ISOMER_CHECK_OK(import_inputs(graph, scope, inputs));
   std::map<ir::Value, ir::Value> inner;
   for (const ir::Value& v : captures) {
     std::string name = outer.builder.graph().value_name(v);

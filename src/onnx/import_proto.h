@@ -6,6 +6,7 @@
 #include <onnx.pb.h>
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,17 @@ using Opsets = std::map<std::string, int64_t, std::less<>>;
 inline constexpr int kMaxNesting = 64;
 // Most nodes that calls of the model's functions may turn into.
 inline constexpr int64_t kMaxInlinedNodes = 100'000;
+
+// Most bodies that are read a second time, since their states do not keep the sizes that they declare.
+inline constexpr int kMaxReimports = 16;
+
+using OpenAxes = std::set<std::pair<size_t, size_t>>;  // (input, axis) whose declared size does not hold
+
+// What is known of a body's inputs beside what it declares.
+struct BodyInputs {
+  std::vector<Type> passed;  // the types of what they get, where that is known
+  OpenAxes open;
+};
 
 // Node indices in an order in which every value is made before it is used; that of the file wherever it is one.
 // `uses` gives the names a node reads.
@@ -78,7 +90,7 @@ class Importer {
   ir::Metadata metadata() const;
 
   // Graphs.
-  Expected<void> import_inputs(const ::onnx::GraphProto& graph, Scope& scope, std::span<const Type> passed);
+  Expected<void> import_inputs(const ::onnx::GraphProto& graph, Scope& scope, const BodyInputs& body);
   Expected<void> import_initializers(const ::onnx::GraphProto& graph, Scope& scope);
   Expected<void> import_initializer(const ::onnx::TensorProto& tensor, Scope& scope);
   Expected<void> import_rest(const ::onnx::GraphProto& graph, Scope& scope);
@@ -102,8 +114,7 @@ class Importer {
   Expected<void> import_bodies(Call& call, Scope& scope);
   Expected<ir::Graph> import_body(const ::onnx::GraphProto& graph,
                                   const std::vector<std::pair<std::string_view, ir::Value>>& free,
-                                  const std::vector<ir::Value>& captures, std::span<const Type> passed,
-                                  const Scope& outer);
+                                  const std::vector<ir::Value>& captures, const BodyInputs& inputs, const Scope& outer);
   Expected<std::vector<ir::Value>> inline_function(Function& function, Call& call, Scope& scope);
   void warn(std::string text);
 
@@ -115,6 +126,7 @@ class Importer {
   std::unordered_map<const ::onnx::GraphProto*, std::vector<std::string_view>> free_names_;
   std::vector<std::string> warnings_;
   int nesting_ = 0;
+  int reimports_ = 0;  // bodies that were read a second time
   int64_t inlined_ = 0;
   int64_t calls_ = 0;
 };

@@ -255,6 +255,36 @@ TEST(OnnxBody, AStateMayStartAsAPlaceholderOfAnotherRank) {
   EXPECT_EQ(run(*m, {1, 2}), (std::vector<double>{2, 4}));
 }
 
+// PyTorch's exporter declares the sizes that states have at first, and one name for sizes that differ.
+TEST(OnnxBody, AStateMayGrowThoughItsBodyDeclaresASize) {
+  const std::string two("\2\0\0\0\0\0\0\0", 8);
+  const auto named = [](std::string_view name) {
+    return Msg().str(1, name).msg(2, Msg().msg(1, Msg().num(1, kFloat).msg(2, Msg().msg(1, Msg().str(2, "n")))));
+  };
+  for (const bool by_name : {false, true}) {
+    const Msg body =
+        graph({{node("Identity", {"c"}, {"c_out"}), node("Concat", {"v", "x"}, {"v_out"}, {int_attr("axis", 0)}),
+                node("Identity", {"w"}, {"w_out"})},
+               {},
+               {value("i", kInt64, {}), value("c", 9, {}), by_name ? named("v") : value("v", kFloat, {0}),
+                by_name ? named("w") : value("w", kFloat, {1})},
+               {value("c_out", 9, {}), Msg().str(1, "v_out"), Msg().str(1, "w_out")}});
+    const Msg loop = node("Loop", {"m", "", "start", "one"}, {"y", "z"}, {graph_attr("body", body)});
+    const auto m = load(model(graph(
+        {{loop},
+         {tensor("m", kInt64, {}, two), tensor("start", kFloat, {0}, ""), tensor("one", kFloat, {1}, floats({1}))},
+         {x},
+         {Msg().str(1, "y")}})));
+    ASSERT_TRUE(m.ok()) << m.error().to_string();
+    EXPECT_EQ(run(*m, {1, 2}), (std::vector<double>{1, 2, 1, 2}));
+    const auto bytes = onnx::save_bytes(m->graph);
+    ASSERT_TRUE(bytes.ok());
+    const auto again = load(*bytes);
+    ASSERT_TRUE(again.ok()) << again.error().to_string();
+    EXPECT_EQ(run(*again, {1, 2}), (std::vector<double>{1, 2, 1, 2}));
+  }
+}
+
 TEST(OnnxNode, TypeZeroMeansThatNoneIsGiven) {
   const Msg eye = node("EyeLike", {"x"}, {"y"}, {int_attr("dtype", 0)});
   const auto m = load(model(graph({{eye}, {}, {value("x", kFloat, {1, 2})}, {value("y", kFloat, {1, 2})}})));
