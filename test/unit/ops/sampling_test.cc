@@ -1,6 +1,8 @@
 // Edge cases of the operators that read between points.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "test/unit/ops/call.h"
 
 namespace isomer::test {
@@ -130,6 +132,18 @@ TEST(Random, DrawsTheSameNumbersForOneSeed) {
   EXPECT_NE(show(call("random_uniform", {}, attrs)),
             show(call("random_uniform", {}, {{"shape", std::vector<int64_t>{4}}, {"seed", 4.0}})));
   EXPECT_EQ(show(call("bernoulli", {floats({2}, {0, 1})}, {{"dtype", DType::Bool}})), "bool[2] 0 1");
+}
+
+// Four standard deviations of 20,000 draws on either side.
+TEST(Random, BernoulliDrawsOnesAsOftenAsItsInputSays) {
+  constexpr int64_t kDraws = 20000;
+  for (const double p : {0.1, 0.5, 0.8}) {
+    const auto drawn = call("bernoulli", {floats({kDraws}, std::vector<double>(kDraws, p))}, {{"seed", 5.0}});
+    ASSERT_TRUE(drawn.ok()) << drawn.error().to_string();
+    double ones = 0;
+    for (const double v : drawn->at(0).to_reals()) ones += v;
+    EXPECT_NEAR(ones / kDraws, p, 4 * std::sqrt(p * (1 - p) / kDraws));
+  }
 }
 
 }  // namespace
