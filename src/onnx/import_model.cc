@@ -13,7 +13,7 @@ using ::onnx::FunctionProto;
 namespace {
 
 // The newest operator set Isomer was written for, and the newest it still tries.
-constexpr int64_t kNewestOpset = 23, kLastOpset = 25;
+constexpr int64_t kNewestOpset = 23, kLastOpset = 28;
 constexpr int64_t kNewestIr = 13;
 
 // Attributes with the value they have when a call gives none. Older schemas do not have the field: there it is among
