@@ -1,7 +1,6 @@
 #include "search/state.h"
 
 #include <algorithm>
-#include <map>
 
 namespace isomer::search {
 namespace {
@@ -44,6 +43,13 @@ size_t State::live_nodes() const {
   const std::vector<uint32_t> nodes = region_.nodes();
   return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(),
                                            [&](uint32_t n) { return graph_.alive(n) && !graph_.constant({n, 0}); }));
+}
+
+std::map<std::string, size_t> State::places() const {
+  std::map<std::string, size_t> out;
+  for (const auto& m : matches_)
+    if (rules_->role(m->rule) == Role::Step) ++out[rules_->matcher().rule(m->rule).name];
+  return out;
 }
 
 bool State::leads_on() const {
@@ -111,6 +117,10 @@ bool State::repeat(uint32_t rule, const std::vector<uint32_t>& nodes) {
   return false;
 }
 
+bool State::shrinks(const rewrite::Match& match) const {
+  return tidies(graph_, rules_->matcher().rule(match.rule), match);
+}
+
 std::vector<State::Group> State::groups(uint32_t rule) const {
   std::vector<Group> out;
   for (const auto& m : matches_) {
@@ -138,23 +148,30 @@ bool State::close(uint32_t rule, const std::vector<Group>& groups) {
   std::map<uint32_t, bool> pool;  // node -> whether what is made of it belongs to the pool too
   for (const Group& g : groups)
     for (const uint32_t n : g.nodes) pool[n] = g.matches.size() > 1;
+  std::set<uint32_t> shrunk;  // what is left of more nodes
+  const auto fits = [&](const rewrite::Match& m) {
+    if (m.rule != rule) return false;
+    if (std::all_of(m.nodes.begin(), m.nodes.end(), [&](uint32_t n) { return pool.contains(n); })) return true;
+    return any_in(m.nodes, shrunk) && shrinks(m);
+  };
   bool changed = false;
   for (size_t edits = 0; edits < kMostEdits; ++edits) {
-    const auto it = std::find_if(matches_.begin(), matches_.end(), [&](const auto& m) {
-      return m->rule == rule &&
-             std::all_of(m->nodes.begin(), m->nodes.end(), [&](uint32_t n) { return pool.contains(n); });
-    });
+    const auto it = std::find_if(matches_.begin(), matches_.end(), [&](const auto& m) { return fits(*m); });
     if (it == matches_.end()) break;
     const std::shared_ptr<const rewrite::Match> m = *it;
-    const bool inherit = pool.at(m->nodes[0]);
+    const auto at = pool.find(m->nodes[0]);
+    const bool inherit = at != pool.end() && at->second, fewer = shrinks(*m);
     const size_t done = made_.size();
     if (!advance(*m)) {
       std::erase(matches_, m);
       continue;
     }
     changed = true;
-    for (size_t k = done; inherit && k < made_.size(); ++k)
-      for (const uint32_t n : made_[k].added) pool[n] = true;
+    for (size_t k = done; k < made_.size(); ++k)
+      for (const uint32_t n : made_[k].added) {
+        if (inherit) pool[n] = true;
+        if (fewer) shrunk.insert(n);
+      }
   }
   return changed;
 }
@@ -173,7 +190,7 @@ std::vector<State> State::children() const {
     };
     if (all.size() > 1) closed(all);
     for (const Group& g : all) {
-      if (g.matches.size() > 1) closed({g});
+      if (g.matches.size() > 1 || shrinks(*g.matches[0])) closed({g});
       for (size_t k = 0; k < g.matches.size() && k < kSingles; ++k) {
         State child = *this;
         child.forget();

@@ -2,6 +2,7 @@
 // matches. `children` are the graphs that one step leads to.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -45,6 +46,8 @@ class State {
     added_.clear();
   }
   size_t live_nodes() const;  // of the region
+  // How often each rule that is a step fits, by its name.
+  std::map<std::string, size_t> places() const;
   // Whether steps by other rules than those that were applied begin at what was made.
   bool leads_on() const;
 
@@ -64,7 +67,10 @@ class State {
   bool apply(const rewrite::Match& match, std::set<uint32_t>& touched);
   void refresh(const rewrite::Edit& edit);
   std::vector<Group> groups(uint32_t rule) const;
-  // The rule applied at the groups' nodes as often as it fits, and at what it made of a group of several matches.
+  // Whether a match leaves fewer nodes to compute, so that applying its rule again and again comes to an end.
+  bool shrinks(const rewrite::Match& match) const;
+  // The rule applied at the groups' nodes as often as it fits, and at what it made of a group of several matches; where it
+  // shrinks, also at what it made together with nodes beside it: sums of many branches become one at once.
   bool close(uint32_t rule, const std::vector<Group>& groups);
 
   const Rules* rules_;
