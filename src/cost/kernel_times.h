@@ -48,6 +48,9 @@ class KernelTimes {
   Known known(const Item& item, bool look_up);
   // Times those that nobody knows, when measuring is on; how many.
   size_t measure(const std::vector<Item>& items);
+  // A second timing of each, apart from the first and kept like it: what many first ones made look best may have been
+  // lucky. Seconds, 0 where a kernel cannot be measured.
+  std::vector<double> measure_again(const std::vector<Item>& items);
   // The same in a hurry, to tell what is worth being measured; no price counts these times. Those that are clearly slower
   // than their limit get a rough one.
   void try_out(const std::vector<Item>& items, const std::vector<double>& limits);
@@ -62,6 +65,7 @@ class KernelTimes {
   void find_machine();
   std::string key_of(const Item& item) const;
   size_t time(const std::vector<Item>& items, const std::vector<double>* limits);
+  MeasureOptions how() const;
 
   const Options options_;
   Machine machine_;

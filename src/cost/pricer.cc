@@ -157,6 +157,28 @@ Expected<Price> Pricer::estimate(const ir::Graph& graph, Extent extent) {
   return price;
 }
 
+Expected<double> Pricer::second_difference(const ir::Graph& before, const ir::Graph& after, Extent extent) {
+  ISOMER_TRY(const Priced was, impl_->plan(before, extent));
+  ISOMER_TRY(const Priced is, impl_->plan(after, extent));
+  std::map<std::string_view, int> counts;  // how many more the second has
+  for (const Item& item : was.items) --counts[item.key];
+  for (const Item& item : is.items) ++counts[item.key];
+  std::vector<Item> items;
+  std::vector<int> more;
+  for (const Priced* plan : {&was, &is})
+    for (const Item& item : plan->items) {
+      int& count = counts.at(item.key);
+      if (count != 0) items.push_back(item), more.push_back(std::exchange(count, 0));
+    }
+  const std::vector<double> seconds = impl_->times.measure_again(items);
+  double sum = 0;
+  for (size_t k = 0; k < items.size(); ++k) {
+    const double time = seconds[k] > 0 ? seconds[k] : impl_->times.known(items[k], true).best();
+    sum += more[k] * time;
+  }
+  return sum;
+}
+
 Expected<Labelling> Pricer::label(const ir::Graph& graph, Extent extent, const LabelOptions& how) {
   const auto in_use = impl_->constants.use();
   ISOMER_TRY(const ir::Graph ready, impl_->prepared(graph));

@@ -67,6 +67,9 @@ class Pricer {
   // Never measures, by the analytic model alone.
   Expected<Price> estimate(const ir::Graph& graph, Extent extent = Extent::Model);
 
+  // By how many seconds `after` differs from `before` when the kernels that only one of them has are timed once more.
+  Expected<double> second_difference(const ir::Graph& before, const ir::Graph& after, Extent extent = Extent::Model);
+
   // The best layouts and algorithms, by the times of all kernels that they lead to and of the copies between them.
   Expected<Labelling> label(const ir::Graph& graph, Extent extent = Extent::Model, const LabelOptions& options = {});
 

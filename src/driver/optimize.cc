@@ -32,7 +32,7 @@ constexpr double kNoise = 1.01;      // times within this of each other are the 
 constexpr double kPromising = 0.03;  // gain of a region below which its rewrites may be left out
 // Of the budget: until labels of the start are found, and for those of what the search finds.
 constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
-constexpr int kSearchVersion = 5;  // a search that finds other things on the same prices has another one
+constexpr int kSearchVersion = 6;  // a search that finds other things on the same prices has another one
 
 class Optimization {
  public:
@@ -114,6 +114,7 @@ class Optimization {
     if (!search::replay(out_.start, ops::table(), rules_, trace->steps).ok()) return false;
     out_.steps = trace->steps;
     out_.labels = trace->labels;
+    out_.considered = trace->considered;
     return out_.remembered = true;
   }
   void remember(const std::string& question, const InputSets& sets) {
@@ -192,9 +193,16 @@ class Optimization {
       ISOMER_TRY(const cost::Price p, pricer_->estimate(sized, cost::Pricer::Extent::Piece));
       return p.seconds;
     };
+    if (options_.measure && !options_.layout)
+      how.second_look = [this](const ir::Graph& before, const ir::Graph& after) -> Expected<double> {
+        ISOMER_TRY(const ir::Graph was, with_sizes(before, out_.assumed));
+        ISOMER_TRY(const ir::Graph is, with_sizes(after, out_.assumed));
+        return pricer_->second_difference(was, is, cost::Pricer::Extent::Piece);
+      };
     ISOMER_TRY(search::Outcome outcome, search::optimise(out_.start, ops::table(), rules_, price, estimate, how));
     out_.steps = std::move(outcome.steps);
     out_.statistics = outcome.statistics;
+    out_.considered = std::move(outcome.considered);
     return {};
   }
 
@@ -348,6 +356,7 @@ class Optimization {
                                1e3 * all[0].fastest, 1e3 * all[1].fastest);
     out_.before = candidates_->figures(all[0]);
     out_.after = candidates_->figures(all[taken]);
+    if (!given()) search::add_timed(out_.considered, out_.steps, all[taken].steps);
     take(std::move(all[taken]));
     return {};
   }

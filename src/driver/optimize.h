@@ -55,11 +55,12 @@ struct Optimized {
   ir::Graph graph;
   ir::Graph start;  // what the search started from: the model after its passes
   bool changed = false;
-  std::string why_not;              // when nothing was changed
-  std::vector<search::Step> steps;  // that made the graph
-  std::string labels;               // that the graph has, as text; "" for none
-  size_t labelled = 0;              // values with a label
-  size_t untried = 0;               // groups for whose other layouts and algorithms no time was left
+  std::string why_not;                         // when nothing was changed
+  std::vector<search::Step> steps;             // that made the graph
+  std::vector<search::Considered> considered;  // and not taken, by the search or by the timing at the end
+  std::string labels;                          // that the graph has, as text; "" for none
+  size_t labelled = 0;                         // values with a label
+  size_t untried = 0;                          // groups for whose other layouts and algorithms no time was left
   size_t kernels_measured = 0;
   bool remembered = false;  // by the store: nothing was searched
   int64_t checked = 0;      // when the same result was checked and timed, in seconds since 1970; 0: now

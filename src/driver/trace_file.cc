@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "driver/considered_json.h"
+
 namespace isomer::driver {
 namespace {
 
@@ -34,6 +36,7 @@ Expected<Trace> parse_trace(const std::string& text) {
     t.start = j.at("start").get<std::string>();
     t.result = j.at("result").get<std::string>();
     t.labels = j.value("labels", std::string());
+    t.considered = considered_of(j.value("considered", Json::array()));
     for (const Json& s : j.at("steps")) {
       search::Step step;
       step.before = s.at("before").get<double>();
@@ -57,8 +60,12 @@ Expected<Trace> parse_trace(const std::string& text) {
 }
 
 Trace trace_of(const std::string& model, const Optimized& optimized) {
-  return {model, optimized.start.content_hash().hex(), optimized.graph.content_hash().hex(), optimized.steps,
-          optimized.labels};
+  return {model,
+          optimized.start.content_hash().hex(),
+          optimized.graph.content_hash().hex(),
+          optimized.steps,
+          optimized.labels,
+          optimized.considered};
 }
 
 std::string print(const Trace& trace) {
@@ -72,6 +79,7 @@ std::string print(const Trace& trace) {
   Json j = {{"format", kFormat},    {"version", kVersion},    {"model", trace.model},
             {"start", trace.start}, {"result", trace.result}, {"steps", steps}};
   if (!trace.labels.empty()) j["labels"] = trace.labels;
+  if (!trace.considered.empty()) j["considered"] = to_json(trace.considered);
   return j.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

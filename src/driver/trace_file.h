@@ -14,6 +14,7 @@ struct Trace {
   std::string start, result;  // content hashes of the graph before the first step, and of what was written
   std::vector<search::Step> steps;
   std::string labels;  // of the result (compile/labels.h), "" when it has none
+  std::vector<search::Considered> considered;
 };
 
 Trace trace_of(const std::string& model, const Optimized& optimized);

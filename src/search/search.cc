@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/thread_pool.h"
+#include "search/node.h"
 #include "search/state.h"
 
 namespace isomer::search {
@@ -20,27 +21,15 @@ constexpr size_t kMostWaiting = 4096;  // graphs in a queue
 // A region's rewrites must gain this share of its price: timings are not better than that, and the cheapest of many
 // prices is the one with the luckiest timing.
 constexpr double kLeastGain = 0.02;
-constexpr size_t kFinalists = 6;  // graphs of a region that are priced as a whole in the end
-
-// What has to be priced to know how much a child differs from its parent: the nodes round the edit, before and after.
-struct Change {
-  Region before, after;
-};
-
-// A state with its price and how it came about.
-struct Node {
-  State state;
-  std::shared_ptr<const Node> parent;
-  double cost = 0;
-  Hash128 hash;
-  Change change = {};
-};
-using NodeRef = std::shared_ptr<const Node>;
+constexpr size_t kSecondLooks = 2;  // of a region's finalists
+constexpr size_t kFinalists = 6;    // graphs of a region that are priced as a whole in the end
 
 // What was found for a region, in a form that an equal region can take over.
 struct Found {
   std::vector<Step> steps;
   std::vector<uint32_t> members;  // the region's nodes in order
+  std::vector<std::pair<std::string, LeftCase>> left;
+  std::map<std::string, size_t> places;
 };
 
 class Search {
@@ -61,14 +50,17 @@ class Search {
     for (int round = 0; round < options_.rounds && !over(); ++round) {
       std::set<uint32_t> made;
       for (const Region& region : regions(now)) {
-        if (over()) break;
         if (round > 0 && !touches(region, fresh)) continue;
-        now = improve(std::move(now), region, made);
+        if (over())
+          leave(State(rules_, now, region));
+        else
+          now = improve(std::move(now), region, made);
       }
       if (made.empty()) break;
       fresh = std::move(made);
     }
     ISOMER_TRY(outcome_.graph, now.graph());
+    settle(outcome_.considered);
     outcome_.statistics.seconds = since(start_);
     return std::move(outcome_);
   }
@@ -99,6 +91,17 @@ class Search {
     return std::any_of(nodes.begin(), nodes.end(), [&](uint32_t n) { return region.has(n); });
   }
 
+  // A region for which no time is left.
+  void leave(const State& state) {
+    for (const auto& [rule, places] : state.places()) add(outcome_.considered, rule, places, LeftCase{});
+  }
+  void consider(const Found& found) {
+    for (const auto& [rule, left] : found.left) {
+      const auto at = found.places.find(rule);
+      add(outcome_.considered, rule, at == found.places.end() ? 0 : at->second, left);
+    }
+  }
+
   // The graph with the best that was found for the region.
   rewrite::EditGraph improve(rewrite::EditGraph g, const Region& wanted, std::set<uint32_t>& fresh) {
     std::vector<uint32_t> living;
@@ -112,13 +115,15 @@ class Search {
     if (const auto it = known_.find(shape); it != known_.end()) {
       if (auto again = repeated(g, region, it->second, members, fresh)) {
         ++outcome_.statistics.repeated;
+        consider(it->second);
         return *std::move(again);
       }
     }
     ++outcome_.statistics.regions;
-    const NodeRef best = best_of(g, region);
     Found found;
     found.members = std::move(members);
+    const NodeRef best = best_of(g, region, found);
+    consider(found);
     if (!best) {
       known_[shape] = std::move(found);
       return g;
@@ -219,7 +224,8 @@ class Search {
   }
 
   // New graphs one step away, the most promising first, as many as are to be priced.
-  std::vector<std::shared_ptr<Node>> children(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most) {
+  std::vector<std::shared_ptr<Node>> children(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most,
+                                              Ledger& ledger) {
     std::vector<std::shared_ptr<Node>> out;
     for (State& s : parent->state.children()) {
       if (s.live_nodes() > most) continue;
@@ -237,7 +243,12 @@ class Search {
     std::vector<std::pair<double, std::shared_ptr<Node>>> kept;
     for (size_t k = 0; k < out.size(); ++k) {
       const double doubt = out[k]->state.leads_on() ? options_.doubt : std::min(options_.doubt, options_.dead_end);
-      if (estimates[k].known() && *estimates[k].after <= doubt * *estimates[k].before)
+      const bool priced = estimates[k].known() && *estimates[k].after <= doubt * *estimates[k].before;
+      if (estimates[k].known())
+        ledger.estimated(trail_of(*out[k]), *estimates[k].before, *estimates[k].after, !priced);
+      else
+        ledger.unpriced(trail_of(*out[k]), WhyNot::NoPrice);
+      if (priced)
         kept.emplace_back(estimates[k].value(), std::move(out[k]));
       else
         ++outcome_.statistics.refused;
@@ -250,36 +261,85 @@ class Search {
   }
 
   // Prices as many as the limits allow; the others go.
-  void price(std::vector<std::shared_ptr<Node>>& nodes, size_t& left) {
+  void price(std::vector<std::shared_ptr<Node>>& nodes, size_t& left, Ledger& ledger) {
+    for (size_t k = left; k < nodes.size(); ++k) ledger.unpriced(trail_of(*nodes[k]), WhyNot::NoTime);
     nodes.resize(std::min(nodes.size(), left));
     const std::vector<Difference> costs = differences(price_, nodes, true);
     left -= nodes.size();
     outcome_.statistics.priced += nodes.size();
     std::vector<std::shared_ptr<Node>> priced;
     for (size_t k = 0; k < nodes.size(); ++k) {
-      if (!costs[k].known()) continue;
+      if (!costs[k].known()) {
+        ledger.unpriced(trail_of(*nodes[k]), over() ? WhyNot::NoTime : WhyNot::NoPrice);
+        continue;
+      }
       nodes[k]->cost = std::max(0.0, nodes[k]->parent->cost + costs[k].value());
+      ledger.priced(trail_of(*nodes[k]), nodes[k]->cost);
       priced.push_back(std::move(nodes[k]));
     }
     nodes = std::move(priced);
   }
 
-  // The cheapest graph, when it is cheaper than the region is now.
-  NodeRef best_of(const rewrite::EditGraph& g, const Region& region) {
+  // The cheapest graph, when it is cheaper than the region is now; and what was left.
+  NodeRef best_of(const rewrite::EditGraph& g, const Region& region, Found& found) {
     auto root = std::make_shared<Node>(Node{State(rules_, g, region), nullptr, 0, content_hash(g, region)});
-    Region whole = region;
     const std::vector<uint32_t> around = surroundings(g, region, reductions_);
-    whole.add(around);
-    const auto cost = cost_of(price_, g, whole);
+    const auto cost = whole_cost(*root, around);
     ++outcome_.statistics.priced;
-    if (!cost) return nullptr;
+    found.places = root->state.places();
+    Ledger ledger;
+    if (!cost) {
+      for (const auto& [rule, places] : found.places) ledger.unpriced({{rule, {}}}, WhyNot::NoPrice);
+      found.left = ledger.left(0, kLeastGain, {});
+      return nullptr;
+    }
     root->cost = *cost;
+    // Prices of pieces add up nearly: what is taken is the cheapest of the best few when they are priced as a whole.
+    std::vector<std::pair<double, NodeRef>> better;
+    for (const NodeRef& node : explore(root, ledger)) {
+      const auto whole = whole_cost(*node, around);
+      if (whole) ledger.priced_whole(trail_of(*node), *whole);
+      if (whole && *whole < (1 - kLeastGain) * root->cost) better.emplace_back(*whole, node);
+    }
+    std::stable_sort(better.begin(), better.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    NodeRef taken;
+    for (size_t k = 0; k < std::min(better.size(), kSecondLooks) && !taken; ++k) {
+      if (holds(*root, *better[k].second, around))
+        taken = better[k].second;
+      else
+        ledger.unconfirmed(trail_of(*better[k].second));
+    }
+    for (const auto& [rule, places] : found.places)
+      if (!ledger.knows(rule) && over()) ledger.unpriced({{rule, {}}}, WhyNot::NoTime);
+    found.left = ledger.left(root->cost, kLeastGain, taken ? trail_of(*taken) : Trail{});
+    return taken;
+  }
+
+  static Expected<ir::Graph> whole_graph(const Node& node, const std::vector<uint32_t>& around) {
+    Region whole = node.state.region();
+    whole.add(around);
+    return graph_of(node.state.graph(), whole);
+  }
+  std::optional<double> whole_cost(const Node& node, const std::vector<uint32_t>& around) {
+    const auto graph = whole_graph(node, around);
+    if (!graph.ok()) return std::nullopt;
+    const auto value = price_(*graph);
+    return value.ok() ? std::optional(*value) : std::nullopt;
+  }
+  // Whether a second look finds the gain too.
+  bool holds(const Node& root, const Node& node, const std::vector<uint32_t>& around) {
+    if (!options_.second_look) return true;
+    const auto before = whole_graph(root, around), after = whole_graph(node, around);
+    if (!before.ok() || !after.ok()) return false;
+    const auto difference = options_.second_look(*before, *after);
+    return difference.ok() && *difference < -kLeastGain * root.cost;
+  }
+
+  // The cheapest few of the graphs that are cheaper than the root.
+  ByCost explore(const NodeRef& root, Ledger& ledger) {
     const double before = progress_.before, best_before = progress_.best;
     NodeRef best = root;
-    const auto cheaper = [](const NodeRef& a, const NodeRef& b) {
-      return std::tie(a->cost, a->hash) < std::tie(b->cost, b->hash);
-    };
-    std::set<NodeRef, decltype(cheaper)> queue(cheaper), finalists(cheaper);
+    ByCost queue, finalists;
     std::unordered_set<Hash128> seen = {root->hash};
     const size_t most = 2 * root->state.live_nodes() + 16;
     const bool greedy = options_.strategy == Strategy::Greedy;
@@ -292,10 +352,10 @@ class Search {
       queue.erase(queue.begin());
       if (node->cost > alpha * best->cost) break;
       ++outcome_.statistics.expanded;
-      std::vector<std::shared_ptr<Node>> nodes = children(node, seen, most);
-      price(nodes, left);
+      std::vector<std::shared_ptr<Node>> nodes = children(node, seen, most, ledger);
+      price(nodes, left, ledger);
       for (const std::shared_ptr<Node>& child : nodes) {
-        if (cheaper(child, best) && child->cost < best->cost) best = child;
+        if (child->cost < best->cost) best = child;
         if (child->cost < root->cost) finalists.insert(child);
         if (child->cost < alpha * best->cost || child->cost < node->cost) queue.insert(child);
       }
@@ -314,16 +374,7 @@ class Search {
     if (left == 0) outcome_.statistics.complete = false;
     progress_.before = before + root->cost;
     progress_.best = best_before + best->cost;
-    // Prices of pieces add up nearly: what is taken is the cheapest of the best few when they are priced as a whole.
-    NodeRef taken;
-    double least = (1 - kLeastGain) * root->cost;
-    for (const NodeRef& node : finalists) {
-      Region after = node->state.region();
-      after.add(around);
-      const auto whole_cost = cost_of(price_, node->state.graph(), after);
-      if (whole_cost && *whole_cost < least) taken = node, least = *whole_cost;
-    }
-    return taken;
+    return finalists;
   }
 
   rewrite::AttrHabitTable habits_;

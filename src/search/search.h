@@ -15,11 +15,15 @@
 
 #include "ir/graph.h"
 #include "rewrite/matcher.h"
+#include "search/considered.h"
 
 namespace isomer::search {
 
 // Seconds, or any number where less is better. A diagnostic means that the graph has no cost: it is left alone.
 using Cost = std::function<Expected<double>(const ir::Graph&)>;
+
+// By how much the second of two graphs differs from the first, looked at once more, apart from what their costs are made of.
+using SecondLook = std::function<Expected<double>(const ir::Graph&, const ir::Graph&)>;
 
 enum class Strategy : uint8_t {
   Greedy,   // the best child of each graph, as long as it is better
@@ -46,6 +50,7 @@ struct Options {
   int threads = 1;                          // that price at the same time
   const std::atomic<bool>* stop = nullptr;  // ends the search with the best so far
   std::function<void(const Progress&)> progress = nullptr;
+  SecondLook second_look = nullptr;  // what is taken must gain by it too: the cheapest of many timings is the luckiest
 };
 
 // One application of a rule, by the numbers that EditGraph gives the nodes when the rewrites before it are made in order.
@@ -76,12 +81,16 @@ struct Outcome {
   ir::Graph graph;
   std::vector<Step> steps;
   Statistics statistics;
+  std::vector<Considered> considered;  // and not taken
 };
 
 // `estimate` ranks graphs before they are priced and may be empty. Both must be safe to call from several threads.
 Expected<Outcome> optimise(const ir::Graph& graph, const ir::OpTable& table,
                            const std::vector<const rewrite::Rule*>& rules, const Cost& price, const Cost& estimate,
                            const Options& options);
+
+// Of steps that were found, those in regions of which nothing is kept: they were cheaper, and whole runs were not faster.
+void add_timed(std::vector<Considered>& all, const std::vector<Step>& found, const std::vector<Step>& kept);
 
 // Called with each application before it is made; a diagnostic ends the replay.
 using Look = std::function<Expected<void>(const rewrite::Rule& rule, const rewrite::Match& match)>;

@@ -45,6 +45,22 @@ class Optimize(unittest.TestCase):
         isomer('optimize', MODEL, '--replay', self.path('a.json'), '--threads', '1', '-o', self.path('b.onnx'))
         self.assertEqual(self.bytes('a.onnx'), self.bytes('b.onnx'))
 
+    def test_what_is_not_taken_is_listed_with_its_reason(self):
+        how = ['optimize', 'zoo:squeezenet1_1,image=32', '--no-measure', '--store', '-', '--budget', '10m', '--steps', '60', '--threads', '1']
+        done = isomer(*how, '--trace', self.path('a.json'), '--json')
+        considered = json.loads(done.stdout)['considered']
+        self.assertTrue(considered)
+        for rule in considered:
+            self.assertTrue(1 <= len(rule['best']) <= 3, rule)
+            for case in rule['best']:
+                self.assertIn(case['why'], ['slower', 'same', 'small-gain', 'outdone', 'estimated-slower', 'not-among-the-best', 'no-time', 'no-price', 'not-confirmed',
+                                            'timed-slower'])
+        with open(self.path('a.json')) as f:
+            self.assertEqual(json.load(f)['considered'], considered)
+        text = isomer(*how).stdout
+        self.assertIn('considered, not taken', text)
+        self.assertIn(considered[0]['rule'], text)
+
     def test_no_budget_returns_the_input(self):
         answer = json.loads(isomer('optimize', 'zoo:tiny', '--budget', '0', '-o', self.path('t.onnx'), '--json').stdout)
         self.assertFalse(answer['changed'])

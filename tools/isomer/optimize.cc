@@ -2,7 +2,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "driver/considered_json.h"
 #include "driver/model.h"
 #include "driver/trace_file.h"
 #include "isomer/command.h"
@@ -22,6 +24,12 @@ struct Options {
 };
 
 std::string time(double seconds) { return seconds > 0 ? fmt::format("{:.3f} ms", seconds * 1e3) : "-"; }
+
+// Regions may be of a few microseconds.
+std::string short_time(double seconds) {
+  if (seconds <= 0) return "-";
+  return seconds < 1e-3 ? fmt::format("{:.1f} us", seconds * 1e6) : fmt::format("{:.3f} ms", seconds * 1e3);
+}
 
 std::string table(const driver::Figures& b, const driver::Figures& a) {
   const auto size = [](uint64_t n) { return bytes(static_cast<int64_t>(n)); };
@@ -70,6 +78,40 @@ std::string rewrites(const driver::Optimized& r) {
   }
   for (const auto& [name, use] : r.rules)
     out += fmt::format("rule {:<40} {}, proof: {}\n", name, use.numeric, use.proof);
+  return out;
+}
+
+std::string why_not(const search::LeftCase& c) {
+  const std::string percent = fmt::format("{:.1f}%", 100 * std::abs(c.change));
+  switch (c.why) {
+    case search::WhyNot::Slower: return "priced " + percent + " slower";
+    case search::WhyNot::Same: return "the compiler makes the same kernels";
+    case search::WhyNot::Small: return "priced " + percent + " faster: a gain must be 2%";
+    case search::WhyNot::Unsure: return "priced " + percent + " faster, not confirmed by a second look";
+    case search::WhyNot::Outdone: return "another rewrite gains more there";
+    case search::WhyNot::Doubtful: return "estimated " + percent + " slower: not priced";
+    case search::WhyNot::Crowded: return "others were estimated to be better: not priced";
+    case search::WhyNot::NoTime: return "no time was left to price it";
+    case search::WhyNot::NoPrice: return "the compiler cannot take it";
+    case search::WhyNot::Timed: return "priced " + percent + " faster, not faster in whole runs";
+  }
+  return "";
+}
+
+constexpr size_t kRulesShown = 12;
+
+std::string considered(const std::vector<search::Considered>& all) {
+  if (all.empty()) return "";
+  std::string out = fmt::format("considered, not taken\n{:<46}{:>7}{:>12}{:>12}  {}\n", "rule", "places", "region",
+                                "at best", "why not");
+  for (size_t k = 0; k < all.size() && k < kRulesShown; ++k) {
+    const search::LeftCase& best = all[k].best.front();
+    out += fmt::format("{:<46}{:>7}{:>12}{:>12}  {}{}\n", all[k].rule,
+                       all[k].places > 0 ? std::to_string(all[k].places) : "-", short_time(best.before),
+                       short_time(best.best), why_not(best),
+                       best.with.empty() ? "" : fmt::format(" (with {})", fmt::join(best.with, ", ")));
+  }
+  if (all.size() > kRulesShown) out += fmt::format("and {} more rules: --json lists them\n", all.size() - kRulesShown);
   return out;
 }
 
@@ -135,6 +177,7 @@ nlohmann::ordered_json data(const driver::Optimized& r, const std::string& sourc
     j["rewrites"].push_back(
         {{"before", step.before}, {"after", step.after}, {"repeated", step.repeated}, {"applications", applied}});
   }
+  j["considered"] = driver::to_json(r.considered);
   return j;
 }
 
@@ -152,6 +195,7 @@ std::string text(const driver::Optimized& r, const std::string& source) {
   out += table(r.before, r.after);
   if (!r.changed) out += fmt::format("unchanged    {}\n", r.why_not);
   out += rewrites(r);
+  out += considered(r.considered);
   if (r.labelled > 0)
     out += fmt::format("labels       {} values have a layout or an algorithm chosen for them\n", r.labelled);
   if (r.untried > 0)

@@ -135,6 +135,23 @@ TEST(Pricer, APriceIsTheSameForAGivenStore) {
   fs::remove_all(folder);
 }
 
+// What two graphs share does not count, and the second times are kept like the first.
+TEST(Pricer, TheSecondLookIsAtWhatDiffers) {
+  const ir::Graph one = graph(with_weight("expand(const f32[] 0.5, [64,48])"));
+  const ir::Graph other = graph(with_weight("expand(const f32[] 0.5, [64,400])"));
+  const auto plain = pricer(false);
+  EXPECT_EQ(*plain->second_difference(one, one), 0);
+  EXPECT_NEAR(*plain->second_difference(one, other), plain->price(other)->seconds - plain->price(one)->seconds, 1e-12);
+  const auto timed = pricer(true);
+  const auto first = timed->second_difference(one, other);
+  ASSERT_TRUE(first.ok()) << first.error().to_string();
+  const size_t measured = timed->measured();
+  EXPECT_EQ(measured, 2U);
+  EXPECT_EQ(*timed->second_difference(one, other), *first);
+  EXPECT_EQ(*timed->second_difference(other, one), -*first);
+  EXPECT_EQ(timed->measured(), measured);
+}
+
 TEST(Pricer, PartsAddUpToThePrice) {
   const auto p = pricer(false);
   zoo::Options small;

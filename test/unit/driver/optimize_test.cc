@@ -7,7 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include <nlohmann/json.hpp>
+
 #include "base/random.h"
+#include "driver/considered_json.h"
 #include "driver/trace_file.h"
 #include "driver/verdict.h"
 #include "ops/table.h"
@@ -126,10 +129,13 @@ TEST_F(Optimize, ATraceIsMadeAgain) {
   ASSERT_EQ(outcome->steps.size(), 1U);
   found.steps = outcome->steps;
   found.graph = outcome->graph;
+  search::add_timed(found.considered, found.steps, {});
   const std::string path = (folder_ / "trace.json").string();
   ASSERT_TRUE(save_trace(trace_of("two", found), path).ok());
   const auto trace = load_trace(path);
   ASSERT_TRUE(trace.ok()) << trace.error().to_string();
+  ASSERT_EQ(trace->considered.size(), 1U);
+  EXPECT_EQ(to_json(trace->considered), to_json(found.considered));
   with.replay = &trace->steps;
   const auto first = optimize(model(), with), second = optimize(model(), with);
   ASSERT_TRUE(first.ok() && second.ok());
@@ -155,6 +161,9 @@ TEST_F(Optimize, ASecondRunTakesOverWhatWasChecked) {
   EXPECT_EQ(second->after.kernels, first->after.kernels);
   // Each rewrite is tested every time; what the timing threw away is not made again.
   EXPECT_EQ(second->tested, first->changed ? first->tested : 0U);
+  // What was considered and not taken is remembered too: a rewrite that was found is in one of the two lists.
+  EXPECT_EQ(to_json(second->considered), to_json(first->considered));
+  EXPECT_EQ(first->considered.empty(), first->changed);
   with.inputs.seed += 1;
   const auto other_inputs = optimize(model(), with);
   ASSERT_TRUE(other_inputs.ok());

@@ -233,6 +233,86 @@ TEST(Search, NothingIsEverDearerThanTheInput) {
   EXPECT_TRUE(equal(o->graph, g));
 }
 
+// A user who gets no rewrite is told what was looked at.
+TEST(Search, WhatIsLeftIsListedWithItsReason) {
+  const std::vector<rewrite::Rule> all = rules();
+  const auto merge_of = [&](const Cost& price, const Cost& estimate, const Options& options) {
+    const auto o = optimise(blocks(3, 3, 3), ops::table(), {&all[0]}, price, estimate, options);
+    EXPECT_TRUE(o.ok() && o->steps.empty() && o->considered.size() == 1);
+    return o->considered.at(0);
+  };
+  const auto convs = [](double each, double whole) {
+    return [=](const ir::Graph& g) -> Expected<double> { return whole + each * static_cast<double>(count(g, "conv")); };
+  };
+  const Considered slower = merge_of(convs(-1, 20), nullptr, {});
+  EXPECT_EQ(slower.rule, "merge");
+  EXPECT_EQ(slower.places, 3U);
+  EXPECT_EQ(slower.regions, 3U);
+  EXPECT_EQ(slower.best[0].why, WhyNot::Slower);
+  EXPECT_GT(slower.best[0].best, slower.best[0].before);
+  EXPECT_EQ(slower.best[0].nodes.size(), 2U);
+  EXPECT_EQ(merge_of(convs(0, 1), nullptr, {}).best[0].why, WhyNot::Same);
+  EXPECT_EQ(merge_of(convs(1, 200), nullptr, {}).best[0].why, WhyNot::Small);
+  EXPECT_EQ(merge_of(convs(1, 0), convs(-1, 7), {}).best[0].why, WhyNot::Doubtful);
+  Options none;
+  none.steps = 1;
+  EXPECT_EQ(merge_of(convs(1, 0), nullptr, none).best[0].why, WhyNot::NoTime);
+  EXPECT_EQ(merge_of([](const ir::Graph&) -> Expected<double> { return Diagnostic("E-op", "none"); }, nullptr, {})
+                .best[0]
+                .why,
+            WhyNot::NoPrice);
+}
+
+// The cheapest of many timings is the luckiest: what is not found again is not taken.
+TEST(Search, AGainMustBeThereASecondTime) {
+  const ir::Graph g = blocks(1, 3, 3);
+  Options options;
+  options.second_look = [](const ir::Graph& before, const ir::Graph& after) -> Expected<double> {
+    EXPECT_EQ(count(before, "conv"), 2);
+    EXPECT_EQ(count(after, "conv"), 1);
+    return 0.0;
+  };
+  const Outcome none = search(g, options);
+  EXPECT_TRUE(none.steps.empty());
+  const auto merge = std::find_if(none.considered.begin(), none.considered.end(),
+                                  [](const Considered& c) { return c.rule == "merge"; });
+  ASSERT_NE(merge, none.considered.end());
+  EXPECT_EQ(merge->best[0].why, WhyNot::Unsure);
+  options.second_look = [](const ir::Graph&, const ir::Graph&) -> Expected<double> { return -1.0; };
+  EXPECT_EQ(search(g, options).steps.size(), 1U);
+}
+
+TEST(Search, WhatIsTakenIsNotListed) {
+  for (const Considered& c : search(blocks(2, 3, 3), {}).considered) EXPECT_NE(c.rule, "merge");
+}
+
+// Branches that are added up, as some networks are trained: each sum has a match of its own, and only once the one before
+// it is done.
+TEST(Search, ASumOfManyBranchesIsOneStep) {
+  const std::vector<rewrite::Rule> factor = *rewrite::parse_rules(R"(
+rule factor : reassociating
+  let window = {strides=[1, 1], pads=[pt, pl, pb, pr]}
+  ?x : T[N, C, H, W]  ?w, ?v : T[O, C, kh, kw]
+  add(conv(?x, ?w){window...}, conv(?x, ?v){window...}) => conv(?x, add(?w, ?v)){window...}
+  where nonnegative(pt, pl, pb, pr)
+)",
+                                                                  ops::table());
+  ir::GraphBuilder b(ops::table(), "branches");
+  const ir::Value x = *b.input("x", {DType::F32, Shape::of({1, 4, 5, 5}), nullptr});
+  ir::Value sum = conv(b, x, 4, 4, 3, 0);
+  for (uint64_t k = 1; k < 5; ++k) sum = *b.add1("add", {sum, conv(b, x, 4, 4, 3, k)});
+  b.output("y", *b.add1("relu", {sum}));
+  const ir::Graph g = *std::move(b).finish();
+  const std::vector<rewrite::Rule> all = rules();
+  const auto o = optimise(g, ops::table(), {&factor[0], &all[0]}, toy_cost, nullptr, {});
+  ASSERT_TRUE(o.ok());
+  EXPECT_EQ(count(o->graph, "conv"), 1);
+  EXPECT_EQ(count(o->graph, "split"), 0);
+  EXPECT_EQ(o->steps.size(), 1U);
+  EXPECT_EQ(o->steps.at(0).applications.size(), 4U);
+  expect_same_function(g, o->graph);
+}
+
 TEST(Search, EqualRegionsAreSearchedOnce) {
   const ir::Graph g = blocks(4, 3, 3);
   const Outcome o = search(g, {});
