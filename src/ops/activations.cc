@@ -167,6 +167,19 @@ ir::OpDef op_swish() {
                [](const Expr& x, const ir::OpContext& c) { return x * logistic(number(x, c.real("alpha")) * x); });
 }
 
+ir::OpDef op_swi_glu() {
+  return binary({.name = "swi_glu",
+                 .doc = "A gate through swish, times the other input.",
+                 .types = kFloats,
+                 .attrs = {real_attr("alpha", 1)},
+                 .onnx = {{.type = "SwiGLU", .since = {28}, .stable = 28}},
+                 .laws = {"swi_glu(?a, ?b) == mul(swish(?a), ?b)"},
+                 .samples = {"swi_glu(f32[2,3], f32[2,3])", "swi_glu(f32[2,3], f32[2,3]){alpha=1.5}"}},
+                [](const Expr& a, const Expr& b, const ir::OpContext& c) {
+                  return a * logistic(number(a, c.real("alpha")) * a) * b;
+                });
+}
+
 ir::OpDef op_gelu() {
   return unary({.name = "gelu",
                 .doc = "x times the normal distribution function at x, or the approximation of it by tanh.",

@@ -50,15 +50,15 @@ ir::OpDef op_mod() {
                  .doc = "Remainder: of the quotient rounded to minus infinity, or with fmod of the truncated one.",
                  .types = kNumbers,
                  .attrs = {{"fmod", ir::AttrKind::Int, int64_t{0}}},
-                 .onnx = {{.type = "Mod", .since = {10, 13}, .stable = 10}},
+                 .onnx = {{.type = "Mod", .since = {10, 13, 28}, .stable = 10}},
                  .samples = {"mod(i32[2,3], i32[3] in 1..9)", "mod(i32[2,3], i32[3] in -9..0){fmod=1}",
-                             "mod(f32[2,3], f32[2,3]){fmod=1}"},
-                 .check = [](const ir::OpContext& c) -> Expected<void> {
-                   if (is_float(c.dtype(0)) && !c.flag("fmod")) return c.error("float operands need fmod=1, found 0");
-                   return {};
-                 }},
+                             "mod(f32[2,3], f32[2,3]){fmod=1}", "mod(f32[2,3], f32[2,3])"}},
                 [](const Expr& a, const Expr& b, const ir::OpContext& c) {
-                  return te::binary(c.flag("fmod") ? BinaryOp::Rem : BinaryOp::FloorMod, a, b);
+                  if (!c.flag("fmod") && !is_float(c.dtype(0))) return te::floor_mod(a, b);
+                  const Expr rest = te::binary(BinaryOp::Rem, a, b), zero = cast(c.dtype(0), Expr(0));
+                  if (c.flag("fmod")) return rest;
+                  // A rest of the other sign than b is one quotient too far.
+                  return select((rest < zero && zero < b) || (zero < rest && b < zero), rest + b, rest);
                 });
 }
 

@@ -21,14 +21,33 @@ ir::Value repeat_heads(Compose& f, ir::Value x, int64_t heads, int64_t times) {
   return f.reshape(f.concat(copies, 2), {0, heads * times, -1, size.constant().value_or(0)});
 }
 
-// bool [queries, keys]: the keys up to each query's own, or the last `window` of them.
-ir::Value causal(Compose& f, const Attention& a) {
+ir::Value number(Compose& f, int64_t n) { return f.constant(Tensor::int_scalar(DType::I64, n)); }
+
+// 0, 1, 2, ... along an axis of x.
+ir::Value places(Compose& f, ir::Value x, int64_t axis) {
+  return f("range", {number(f, 0), extent_scalar(f, x, axis), number(f, 1)});
+}
+
+// An offset for each sequence of the batch, not one for all.
+bool differ(const Compose& f, ir::Value offset) {
+  return !offset.is_none() && f.type(offset).shape.has_rank() && f.type(offset).shape.rank() > 0;
+}
+
+// bool [queries, keys], or [batch,1,queries,keys] where offsets differ: the keys that each query's place lets it see. None: all.
+ir::Value in_sight(Compose& f, const Attention& a) {
+  const int64_t after = a.causal ? 0 : a.after;
+  if (after < 0 && a.before < 0) return ir::Value::none();
+  const auto both = [&](ir::Value x, ir::Value y) { return x.is_none() ? y : y.is_none() ? x : f("and", {x, y}); };
+  if (differ(f, a.offset)) {
+    const ir::Value ahead = f.sub(f.add(f.unsqueeze(places(f, a.q, 2), {1}), a.offset), places(f, a.k, 2));
+    return both(after < 0 ? ir::Value::none() : f("greater_or_equal", {ahead, number(f, -after)}),
+                a.before < 0 ? ir::Value::none() : f("less_or_equal", {ahead, number(f, a.before)}));
+  }
   const ir::Value shape = f.concat({extent(f, a.q, 2), extent(f, a.k, 2)}, 0);
   const ir::Value all = f("constant_of_shape", {shape}, {{"value", Tensor::of<int64_t>(DType::Bool, {1}, {1})}});
-  const ir::Value seen = f("trilu", {all, a.causal_offset}, {{"upper", int64_t{0}}});
-  if (a.window <= 0) return seen;
-  const ir::Value first = f.sub(a.causal_offset, f.constant(Tensor::int_scalar(DType::I64, a.window - 1)));
-  return f("and", {seen, f("trilu", {all, first})});
+  const auto moved = [&](int64_t by) { return by == 0 ? a.offset : f.add(a.offset, number(f, by)); };
+  return both(after < 0 ? ir::Value::none() : f("trilu", {all, moved(after)}, {{"upper", int64_t{0}}}),
+              a.before < 0 ? ir::Value::none() : f("trilu", {all, moved(-a.before)}));
 }
 
 }  // namespace
@@ -47,19 +66,32 @@ Attended attend(Compose& f, const ir::OpContext& c, Attention a) {
   r.scores = f.scale(f.matmul(a.q, f.transpose(a.k, {0, 1, 3, 2})),
                      a.scale.value_or(1 / std::sqrt(static_cast<double>(*size))));
   r.capped = a.softcap > 0 ? f.scale(f("tanh", {f.scale(r.scores, 1 / a.softcap)}), a.softcap) : r.scores;
-  r.masked = f.sum(r.capped, a.bias.is_none() ? a.bias : f.cast(a.bias, dtype));
+  ir::Value added;  // to the scores, by all that keeps keys away
+  r.masked = r.capped;
+  const auto add = [&](ir::Value x) {
+    r.masked = f.add(r.masked, x);
+    added = f.sum(added, x);
+  };
   const auto drop = [&](ir::Value keep, double fill) {
-    r.masked = f.add(r.masked, f.where(keep, f.scalar(dtype, 0), f.scalar(dtype, fill)));
+    if (!keep.is_none()) add(f.where(keep, f.scalar(dtype, 0), f.scalar(dtype, fill)));
   };
   constexpr double kNever = -std::numeric_limits<double>::infinity();
-  if (!a.keep.is_none()) drop(a.keep, a.filter == 0 ? kNever : a.filter);
-  if (!a.causal_offset.is_none()) drop(causal(f, a), kNever);
+  if (!a.bias.is_none()) add(f.cast(a.bias, dtype));
+  drop(a.keep, a.filter == 0 ? kNever : a.filter);
+  const bool only_causal = added.is_none() && a.before < 0 && a.after < 0 && !differ(f, a.offset);
+  drop(in_sight(f, a), kNever);
   const DType wide = a.softmax_type == DType::Opaque ? dtype : a.softmax_type;
   const ir::Value logits = f.cast(r.masked, wide);
   ir::Value shares = f("softmax", {logits}, {{"axis", int64_t{-1}}});
   if (a.smooth) shares = f.mul(shares, f("sigmoid", {f("reduce_log_sum_exp", {logits, f.ints({-1})})}));
   r.probabilities = f.cast(shares, dtype);
   r.y = f.matmul(r.probabilities, f.cast(a.v, dtype));
+  // The first key is in the sight of every query of a sequence that goes on: there is no empty row to look for.
+  if (!a.empty_is_zero || added.is_none() || only_causal) return r;
+  const ir::Value best = f("reduce_max", {added, f.ints({-1})});
+  const ir::Value some = f("greater", {best, f.scalar(dtype, kNever)}), zero = f.scalar(dtype, 0);
+  r.probabilities = f.where(some, r.probabilities, zero);
+  r.y = f.where(some, r.y, zero);
   return r;
 }
 

@@ -14,10 +14,16 @@ Expected<Dim> block(const ir::OpContext& c) {
   return n;
 }
 
-Expected<te::Program> depth_to_space(const ir::OpContext& c) {
-  ISOMER_TRY(const Dim n, block(c));
+// Whether the places of a block follow each other within a channel, or the channels within a place.
+Expected<bool> channels_first(const ir::OpContext& c) {
   const std::string& mode = c.text("mode");
   if (mode != "DCR" && mode != "CRD") return c.error(fmt::format("mode {} is none of DCR, CRD", quoted(mode)));
+  return mode == "CRD";
+}
+
+Expected<te::Program> depth_to_space(const ir::OpContext& c) {
+  ISOMER_TRY(const Dim n, block(c));
+  ISOMER_TRY(const bool first, channels_first(c));
   const Dim &channels = c.dim(0, 1), area = n * n;
   if (channels.is_const() && area.is_const() && channels.value() % area.value() != 0)
     return c.error(fmt::format("{} channels do not divide into blocks of {}", channels.value(), area.value()));
@@ -28,13 +34,14 @@ Expected<te::Program> depth_to_space(const ir::OpContext& c) {
   const te::Expr size(n);
   return b.finish({b.map("output", c.dtype(0), dims, [&](auto i) {
     const te::Expr part = te::floor_mod(i[2], size) * size + te::floor_mod(i[3], size);
-    const te::Expr channel = mode == "DCR" ? part * te::Expr(depth) + i[1] : i[1] * te::Expr(area) + part;
+    const te::Expr channel = first ? i[1] * te::Expr(area) + part : part * te::Expr(depth) + i[1];
     return in[0](i[0], channel, te::floor_div(i[2], size), te::floor_div(i[3], size));
   })});
 }
 
 Expected<te::Program> space_to_depth(const ir::OpContext& c) {
   ISOMER_TRY(const Dim n, block(c));
+  ISOMER_TRY(const bool first, channels_first(c));
   for (size_t a : {2, 3})
     if (c.dim(0, a).is_const() && n.is_const() && c.dim(0, a).value() % n.value() != 0)
       return c.error(
@@ -44,8 +51,10 @@ Expected<te::Program> space_to_depth(const ir::OpContext& c) {
   const Dim dims[] = {c.dim(0, 0), c.dim(0, 1) * n * n, floor_div(c.dim(0, 2), n), floor_div(c.dim(0, 3), n)};
   const te::Expr size(n);
   return b.finish({b.map("output", c.dtype(0), dims, [&](auto i) {
-    const te::Expr part = te::floor_div(i[1], te::Expr(c.dim(0, 1)));
-    return in[0](i[0], te::floor_mod(i[1], te::Expr(c.dim(0, 1))), i[2] * size + te::floor_div(part, size),
+    const te::Expr divisor(first ? n * n : c.dim(0, 1));
+    const te::Expr whole = te::floor_div(i[1], divisor), rest = te::floor_mod(i[1], divisor);
+    const te::Expr part = first ? rest : whole, channel = first ? whole : rest;
+    return in[0](i[0], channel, i[2] * size + te::floor_div(part, size),
                  i[3] * size + te::floor_mod(part, size));
   })});
 }
@@ -69,14 +78,16 @@ ir::OpDef op_depth_to_space() {
 ir::OpDef op_space_to_depth() {
   ir::OpDef op;
   op.name = "space_to_depth";
-  op.doc = "Moves blocks of the plane into channels.";
+  op.doc = "Moves blocks of the plane into channels: depth-column-row or column-row-depth order.";
   op.inputs = {{"input", "T", kAllTypes}};
   op.outputs = {{"output", "T"}};
-  op.attrs = {{.name = "blocksize", .kind = ir::AttrKind::Int, .required = true, .symbolic = true}};
+  op.attrs = {{.name = "blocksize", .kind = ir::AttrKind::Int, .required = true, .symbolic = true},
+              {"mode", ir::AttrKind::String, std::string("DCR")}};
   op.compute = space_to_depth;
-  op.laws = {"depth_to_space(space_to_depth(?x){blocksize=2}){blocksize=2} == ?x"};
-  op.samples = {"space_to_depth(f32[1,2,4,6]){blocksize=2}"};
-  op.onnx = {{.type = "SpaceToDepth", .since = {1, 13}, .stable = 1}};
+  op.laws = {"depth_to_space(space_to_depth(?x){blocksize=2}){blocksize=2} == ?x",
+             "depth_to_space(space_to_depth(?x){blocksize=2, mode=\"CRD\"}){blocksize=2, mode=\"CRD\"} == ?x"};
+  op.samples = {"space_to_depth(f32[1,2,4,6]){blocksize=2}", "space_to_depth(f32[1,2,4,6]){blocksize=2, mode=\"CRD\"}"};
+  op.onnx = {{.type = "SpaceToDepth", .since = {1, 13, 28}, .stable = 1}};
   return op;
 }
 

@@ -52,7 +52,8 @@ std::vector<ir::AttrDef> attention_attrs() {
 void set_common(const ir::OpContext& c, Attention& a, ir::Value past_length) {
   // A scale of 0 is how this domain writes "the default".
   if (c.has_attr("scale") && c.real("scale") != 0) a.scale = c.real("scale");
-  if (c.flag("unidirectional")) a.causal_offset = past_length;
+  a.offset = past_length;
+  a.causal = c.flag("unidirectional");
   a.filter = c.real("mask_filter_value");
 }
 
@@ -216,11 +217,12 @@ Expected<std::vector<ir::Value>> expand_gqa(const ir::OpContext& c, ir::GraphBui
   }
   a.k = append(f, at(in, GPastKey), a.k);
   a.v = append(f, at(in, GPastValue), a.v);
-  a.causal_offset = past_length;
+  a.offset = past_length;
+  a.causal = true;
   if (c.has_attr("scale") && c.real("scale") != 0) a.scale = c.real("scale");
   a.softcap = c.real("softcap");
   a.smooth = c.integer("smooth_softmax") == 1;
-  a.window = std::max<int64_t>(c.integer("local_window_size"), 0);
+  if (c.integer("local_window_size") > 0) a.before = c.integer("local_window_size") - 1;
   const ir::Value lengths = f.add(f.cast(in[Lengths], DType::I64), f.scalar(DType::I64, 1));
   if (f.failed()) return f.finish({});
   a.keep = first_keys(f, lengths, extent(f, a.k, 2));

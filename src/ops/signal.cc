@@ -53,8 +53,11 @@ Expr fourier(te::Builder& b, const Dim& terms, const Dim& length, const Expr& k,
 
 struct Transform {
   size_t axis = 0;
-  std::optional<Dim> length;  // nothing: the extent of the axis
+  std::optional<Dim> length;  // nothing: not known
 };
+
+// The inverse of a real signal's transform, of which the first half is given: the rest mirrors it, and the signal is real.
+bool halves(const ir::OpContext& c) { return c.flag("inverse") && c.flag("onesided"); }
 
 Expected<Transform> transform(const ir::OpContext& c) {
   const size_t rank = c.rank(0);
@@ -62,7 +65,6 @@ Expected<Transform> transform(const ir::OpContext& c) {
   const Dim& last = c.dim(0, rank - 1);
   if (last.is_const() && last.value() != 1 && last.value() != 2)
     return c.error(fmt::format("expected a last axis of 1 (real) or 2 (complex), found {}", last.value()));
-  if (c.flag("inverse") && c.flag("onesided")) return c.error("inverse and onesided exclude each other");
   int64_t axis = -2;
   if (c.has(2)) {
     const auto v = c.ints_value(2);
@@ -72,7 +74,7 @@ Expected<Transform> transform(const ir::OpContext& c) {
   Transform t;
   ISOMER_TRY(t.axis, c.axis(axis, rank));
   if (t.axis == rank - 1) return c.error("cannot transform along the axis of real and imaginary parts");
-  t.length = c.dim(0, t.axis);
+  t.length = halves(c) ? (c.dim(0, t.axis) - Dim(1)) * Dim(2) : c.dim(0, t.axis);
   if (c.has(1)) {
     ISOMER_TRY(t.length, extent_of(c, 1, 1));
   }
@@ -82,8 +84,10 @@ Expected<Transform> transform(const ir::OpContext& c) {
 Expected<std::vector<Dim>> transform_dims(const ir::OpContext& c, const Transform& t) {
   std::vector<Dim> dims = c.shape(0).dims();
   const Dim length = t.length.value_or(Dim::invalid());
-  dims[t.axis] = c.flag("onesided") ? floor_div(length, Dim(2)) + Dim(1) : length;
-  dims.back() = Dim(2);
+  if (length.is_const() && length.value() < 1)
+    return c.error(fmt::format("expected a signal of at least one element, found {}", c.shape(0).to_string()));
+  dims[t.axis] = c.flag("onesided") && !c.flag("inverse") ? floor_div(length, Dim(2)) + Dim(1) : length;
+  dims.back() = Dim(halves(c) ? 1 : 2);
   return dims;
 }
 
@@ -95,17 +99,20 @@ Expected<te::Program> dft(const ir::OpContext& c) {
   const Dim& last = c.dim(0, c.rank(0) - 1);
   if (!last.is_const()) return c.error("needs to know whether the signal is real or complex");
   ISOMER_TRY(const std::vector<Dim> dims, transform_dims(c, t));
-  const bool inverse = c.flag("inverse");
+  const bool inverse = c.flag("inverse"), half = halves(c);
+  const Dim used = half ? floor_div(*t.length, Dim(2)) + Dim(1) : *t.length;
   return b.finish({b.map("y", c.dtype(0), dims, [&](auto i) {
     const auto part = [&](int64_t which) {
       return [&, which](const Expr& n) {
         std::vector<Expr> at(i.begin(), i.end());
         at[t.axis] = n;
         at.back() = Expr(which);
-        return f64(in[0].at(at));
+        const Expr x = f64(in[0].at(at));
+        // The terms that mirror themselves count once, the others for their mirror images too.
+        return half ? select(eq(n, Expr(0)) || eq(n * Expr(2), Expr(*t.length)), x, x * f64(2)) : x;
       };
     };
-    const Expr y = fourier(b, min(*t.length, c.dim(0, t.axis)), *t.length, i[t.axis], i.back(), inverse ? 1 : -1,
+    const Expr y = fourier(b, min(used, c.dim(0, t.axis)), *t.length, i[t.axis], i.back(), inverse ? 1 : -1,
                            part(0), last == Dim(2) ? std::function<Expr(const Expr&)>(part(1)) : nullptr);
     return cast(c.dtype(0), inverse ? y / f64(Expr(*t.length)) : y);
   })});
@@ -139,7 +146,8 @@ ir::OpDef op_dft() {
     return std::vector{c.out(0, Shape(std::move(dims)))};
   };
   op.compute = dft;
-  op.samples = {"dft(f32[1,5,1])", "dft(f32[2,6,2]){inverse=1}", "dft(f32[1,6,3,1], i64 8, i64 1){onesided=1}"};
+  op.samples = {"dft(f32[1,5,1])", "dft(f32[2,6,2]){inverse=1}", "dft(f32[1,6,3,1], i64 8, i64 1){onesided=1}",
+                "dft(f32[1,4,2]){inverse=1, onesided=1}", "dft(f32[2,4,2], i64 7){inverse=1, onesided=1}"};
   op.onnx = {{.type = "DFT", .since = {17, 20}, .stable = 20, .import = import_axis}};
   return op;
 }

@@ -104,7 +104,8 @@ Action declare_show(CLI::App& app) {
     const driver::Summary s = driver::summarise(model.graph);
     const std::vector<driver::NodeReport> report = driver::plan_report(model.graph);
     a.text = text(model, s);
-    a.text += report.empty() ? "compiled    all nodes\n"
+    const char* const sizes = s.dynamic_dims.empty() ? "" : ", at the sizes that a run brings";
+    a.text += report.empty() ? fmt::format("compiled    all nodes{}\n", sizes)
                              : fmt::format("compiled    all but {}\n{}", node_counts(report), node_lines(report));
     a.json = data(model, s);
     a.json["reference_nodes"] = node_list(report);

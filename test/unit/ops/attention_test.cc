@@ -35,6 +35,7 @@ std::vector<double> loops(const Tensor& q, const Tensor& k, const Tensor& v, dou
           s[static_cast<size_t>(j)] = std::exp(dot * scale + bias(b, h, i, j));
           sum += s[static_cast<size_t>(j)];
         }
+        if (sum == 0) sum = 1;  // no key at all: zeros
         for (int64_t e = 0; e < E; ++e) {
           double out = 0;
           for (int64_t j = 0; j < L; ++j)
@@ -111,6 +112,42 @@ TEST(Attention, ContinuesThePast) {
   EXPECT_EQ(y->at(3).dims(), (Ints{1, 1, 2, 5}));
   expect_near(y->at(0), loops(q, y->at(1), y->at(2), 1 / std::sqrt(2.0),
                               [](int64_t, int64_t, int64_t i, int64_t j) { return j <= i + 3 ? 0.0 : -INFINITY; }));
+}
+
+TEST(Attention, GivesZerosWhereNothingIsAttendedTo) {
+  const Tensor q = noise({1, 2, 2, 4}, 1), k = noise({1, 2, 3, 4}, 2), v = noise({1, 2, 3, 4}, 3);
+  const Tensor keep = Tensor::of<int64_t>(DType::Bool, {2, 3}, {0, 0, 0, 1, 0, 1});
+  const auto bias = [&](int64_t, int64_t, int64_t i, int64_t j) { return keep.integer(i * 3 + j) ? 0.0 : -INFINITY; };
+  auto y = run_one("attention", {q, k, v, keep}, {{"qk_matmul_output_mode", int64_t{3}}}, 4);
+  ASSERT_TRUE(y.ok()) << y.error().to_string();
+  expect_near(y->at(0), loops(q, k, v, 0.5, bias));
+  for (int64_t j = 0; j < 3; ++j) EXPECT_EQ(y->at(3).real(j), 0);
+  // The same as numbers that are added.
+  y = run_one("attention", {q, k, v, Tensor::of<double>(DType::F32, {2, 3}, {-INFINITY, -INFINITY, -INFINITY, 0, -INFINITY, 0})});
+  ASSERT_TRUE(y.ok()) << y.error().to_string();
+  expect_near(y->at(0), loops(q, k, v, 0.5, bias));
+}
+
+TEST(Attention, SeesAWindowAroundItsPlace) {
+  const Tensor q = noise({1, 1, 4, 4}, 1), k = noise({1, 1, 6, 4}, 2), v = noise({1, 1, 6, 4}, 3);
+  const auto y = run_one("attention", {q, k, v}, {{"left_window_size", int64_t{2}}, {"right_window_size", int64_t{1}}});
+  ASSERT_TRUE(y.ok()) << y.error().to_string();
+  expect_near(y->at(0), loops(q, k, v, 0.5, [](int64_t, int64_t, int64_t i, int64_t j) {
+                return i - 2 <= j && j <= i + 1 ? 0.0 : -INFINITY;
+              }));
+  EXPECT_FALSE(run_one("attention", {q, k, v}, {{"left_window_size", int64_t{-2}}}).ok());
+}
+
+TEST(Attention, EndsWhereASequenceEnds) {
+  const Tensor q = noise({2, 1, 2, 4}, 1), k = noise({2, 1, 5, 4}, 2), v = noise({2, 1, 5, 4}, 3);
+  const int64_t lengths[] = {4, 1};
+  const Tensor ends = Tensor::of<int64_t>(DType::I64, {2}, {4, 1});
+  const auto y = run_one("attention", {q, k, v, std::nullopt, std::nullopt, std::nullopt, ends}, {{"is_causal", int64_t{1}}});
+  ASSERT_TRUE(y.ok()) << y.error().to_string();
+  // The last query stands at the last key; of the second sequence the first query stands before all keys.
+  expect_near(y->at(0), loops(q, k, v, 0.5, [&](int64_t b, int64_t, int64_t i, int64_t j) {
+                return j <= i + lengths[b] - 2 ? 0.0 : -INFINITY;
+              }));
 }
 
 TEST(Attention, RefusesWhatDoesNotFit) {

@@ -35,7 +35,9 @@ TEST(Arithmetic, ModFollowsTheDivisorUnlessFmod) {
   const auto a = integers({4}, {5, -5, 5, -5}), b = integers({4}, {3, 3, -3, -3});
   EXPECT_EQ(ints_of(apply("mod", {a, b})), (Ints{2, 1, -1, -2}));
   EXPECT_EQ(ints_of(apply("mod", {a, b}, {{"fmod", int64_t{1}}})), (Ints{2, -2, 2, -2}));
-  EXPECT_FALSE(apply("mod", {reals({1}, {1}), reals({1}, {2})}).ok());
+  const auto rest = apply("mod", {reals({5}, {-4.5, 4.5, -4.5, 4, -1}), reals({5}, {2, -2, -2, 2, INFINITY})});
+  ASSERT_TRUE(rest.ok()) << rest.error().to_string();
+  EXPECT_EQ(rest->to_reals(), (std::vector<double>{1.5, -1.5, -0.5, 0, INFINITY}));
   EXPECT_FALSE(apply("mod", {a, integers({}, {0})}).ok());
 }
 

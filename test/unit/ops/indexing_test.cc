@@ -79,6 +79,23 @@ TEST(CumSum, RunsBothWays) {
   EXPECT_FALSE(call("cum_sum", {x, ints({}, {1})}).ok());
 }
 
+TEST(CumProd, RunsBothWays) {
+  const Tensor x = floats({3}, {2, 3, 4});
+  EXPECT_EQ(show(call("cum_prod", {x, ints({}, {0})})), "f32[3] 2 6 24");
+  EXPECT_EQ(show(call("cum_prod", {x, ints({}, {0})}, {{"exclusive", int64_t{1}}, {"reverse", int64_t{1}}})),
+            "f32[3] 12 4 1");
+}
+
+TEST(TensorScatter, WritesEachSequenceFromItsOwnPlace) {
+  const Tensor cache = counting({2, 3, 1}), fresh = floats({2, 2, 1}, {10, 11, 12, 13}), from = ints({2}, {1, 2});
+  EXPECT_EQ(show(call("tensor_scatter", {cache, fresh, ints({2}, {1, 0})})), "f32[2,3,1] 0 10 11 12 13 5");
+  EXPECT_EQ(show(call("tensor_scatter", {cache, fresh})), "f32[2,3,1] 10 11 2 12 13 5");
+  EXPECT_EQ(show(call("tensor_scatter", {cache, fresh, from}, {{"mode", std::string("circular")}})),
+            "f32[2,3,1] 0 10 11 13 4 12");
+  EXPECT_FALSE(call("tensor_scatter", {cache, fresh}, {{"axis", int64_t{0}}}).ok());
+  EXPECT_FALSE(call("tensor_scatter", {cache, fresh}, {{"mode", std::string("square")}}).ok());
+}
+
 TEST(Trilu, TakesFarDiagonals) {
   EXPECT_EQ(show(call("trilu", {counting({2, 2}), ints({}, {INT64_MAX})})), "f32[2,2] 0 0 0 0");
   EXPECT_EQ(show(call("trilu", {counting({2, 2}), ints({}, {INT64_MIN})})), "f32[2,2] 0 1 2 3");

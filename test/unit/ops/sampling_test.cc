@@ -112,6 +112,22 @@ TEST(NonMaxSuppression, BreaksTiesByPosition) {
   EXPECT_FALSE(call("non_max_suppression", {boxes, floats({1, 1, 2}, {1, 1})}).ok());
 }
 
+// Even and odd lengths: the signal comes back from half of its spectrum.
+TEST(Dft, ComesBackFromHalfASpectrum) {
+  for (const int64_t n : {6, 7}) {
+    const Tensor signal = counting({1, n, 1});
+    const auto half = call("dft", {signal}, {{"onesided", int64_t{1}}});
+    ASSERT_TRUE(half.ok()) << half.error().to_string();
+    const auto back = call("dft", {half->at(0), ints({}, {n})}, {{"onesided", int64_t{1}}, {"inverse", int64_t{1}}});
+    ASSERT_TRUE(back.ok()) << back.error().to_string();
+    EXPECT_EQ(back->at(0).dims(), (std::vector<int64_t>{1, n, 1}));
+    for (int64_t i = 0; i < n; ++i) EXPECT_NEAR(back->at(0).real(i), static_cast<double>(i), 1e-5);
+  }
+  const Tensor half = floats({1, 4, 2}, {1, 0, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(show(call("dft", {half}, {{"onesided", int64_t{1}}, {"inverse", int64_t{1}}})).substr(0, 10), "f32[1,6,1]");
+  EXPECT_FALSE(call("dft", {floats({1, 1, 2}, {1, 0})}, {{"onesided", int64_t{1}}, {"inverse", int64_t{1}}}).ok());
+}
+
 TEST(Random, DrawsWhatNumpyDrawsForASeed) {
   const auto drawn = [](const char* op) {
     const auto t = call(op, {}, {{"shape", std::vector<int64_t>{3}}, {"dtype", DType::F64}, {"seed", 0.0}});
