@@ -106,11 +106,12 @@ ir::OpDef op_attention() {
               {.name = "softcap", .kind = Real, .standard = ir::AttrValue(0.0)},
               {.name = "softmax_precision", .kind = DType}};
   op.expand = expand;
-  op.samples = {"attention(f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,6])",
-                "attention(f32[1,4,3,2], f32[1,2,3,2], f32[1,2,3,2]){is_causal=1, softcap=2.0}",
-                "attention(f32[1,2,3,4], f32[1,2,3,4], f32[1,2,3,4], bool[3,3]){qk_matmul_output_mode=3}",
-                "attention(f32[2,1,2,4], f32[2,1,5,4], f32[2,1,5,4], f32[2,4]){left_window_size=1, right_window_size=2}",
-                "attention(f32[2,3,8], f32[2,3,4], f32[2,3,4]){q_num_heads=2, kv_num_heads=1, scale=0.5}"};
+  op.samples = {
+      "attention(f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,6])",
+      "attention(f32[1,4,3,2], f32[1,2,3,2], f32[1,2,3,2]){is_causal=1, softcap=2.0}",
+      "attention(f32[1,2,3,4], f32[1,2,3,4], f32[1,2,3,4], bool[3,3]){qk_matmul_output_mode=3}",
+      "attention(f32[2,1,2,4], f32[2,1,5,4], f32[2,1,5,4], f32[2,4]){left_window_size=1, right_window_size=2}",
+      "attention(f32[2,3,8], f32[2,3,4], f32[2,3,4]){q_num_heads=2, kv_num_heads=1, scale=0.5}"};
   op.onnx = {{.type = "Attention", .since = {23, 24, 25}, .stable = 23}};
   return op;
 }

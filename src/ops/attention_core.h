@@ -10,17 +10,17 @@ namespace isomer::ops {
 // q is [batch, heads, queries, size], k and v are [batch, kv heads, keys, size]; absent values are none.
 struct Attention {
   ir::Value q, k, v;
-  ir::Value keep;           // bool, broadcasts to [batch, heads, queries, keys]: false positions are not attended to
-  ir::Value bias;           // added to the scores, broadcasts likewise
-  double filter = 0;        // what is added to the score of a position that `keep` drops; 0: minus infinity
+  ir::Value keep;     // bool, broadcasts to [batch, heads, queries, keys]: false positions are not attended to
+  ir::Value bias;     // added to the scores, broadcasts likewise
+  double filter = 0;  // what is added to the score of a position that `keep` drops; 0: minus infinity
   // Query i stands at key i + offset: a scalar i64, or i64 [batch,1,1,1]; wanted where one of the next three is.
   ir::Value offset;
-  bool causal = false;             // no key behind its own place is attended to,
+  bool causal = false;              // no key behind its own place is attended to,
   int64_t before = -1, after = -1;  // none further before, or behind it; -1: no bound
-  bool empty_is_zero = false;      // a query that attends to no key has zeros for a result, not NaN
-  std::optional<double> scale;  // 1 / sqrt(size) by default
-  double softcap = 0;           // scores are bent into (-softcap, softcap) before biases and masks; 0: they are not
-  bool smooth = false;          // one more score of 0, which belongs to no key, takes its part of the softmax
+  bool empty_is_zero = false;       // a query that attends to no key has zeros for a result, not NaN
+  std::optional<double> scale;      // 1 / sqrt(size) by default
+  double softcap = 0;               // scores are bent into (-softcap, softcap) before biases and masks; 0: they are not
+  bool smooth = false;              // one more score of 0, which belongs to no key, takes its part of the softmax
   DType softmax_type = DType::Opaque;  // Opaque: that of the scores
 };
 

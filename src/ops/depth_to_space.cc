@@ -54,8 +54,7 @@ Expected<te::Program> space_to_depth(const ir::OpContext& c) {
     const te::Expr divisor(first ? n * n : c.dim(0, 1));
     const te::Expr whole = te::floor_div(i[1], divisor), rest = te::floor_mod(i[1], divisor);
     const te::Expr part = first ? rest : whole, channel = first ? whole : rest;
-    return in[0](i[0], channel, i[2] * size + te::floor_div(part, size),
-                 i[3] * size + te::floor_mod(part, size));
+    return in[0](i[0], channel, i[2] * size + te::floor_div(part, size), i[3] * size + te::floor_mod(part, size));
   })});
 }
 

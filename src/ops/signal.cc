@@ -112,8 +112,8 @@ Expected<te::Program> dft(const ir::OpContext& c) {
         return half ? select(eq(n, Expr(0)) || eq(n * Expr(2), Expr(*t.length)), x, x * f64(2)) : x;
       };
     };
-    const Expr y = fourier(b, min(used, c.dim(0, t.axis)), *t.length, i[t.axis], i.back(), inverse ? 1 : -1,
-                           part(0), last == Dim(2) ? std::function<Expr(const Expr&)>(part(1)) : nullptr);
+    const Expr y = fourier(b, min(used, c.dim(0, t.axis)), *t.length, i[t.axis], i.back(), inverse ? 1 : -1, part(0),
+                           last == Dim(2) ? std::function<Expr(const Expr&)>(part(1)) : nullptr);
     return cast(c.dtype(0), inverse ? y / f64(Expr(*t.length)) : y);
   })});
 }

@@ -123,7 +123,8 @@ TEST(Attention, GivesZerosWhereNothingIsAttendedTo) {
   expect_near(y->at(0), loops(q, k, v, 0.5, bias));
   for (int64_t j = 0; j < 3; ++j) EXPECT_EQ(y->at(3).real(j), 0);
   // The same as numbers that are added.
-  y = run_one("attention", {q, k, v, Tensor::of<double>(DType::F32, {2, 3}, {-INFINITY, -INFINITY, -INFINITY, 0, -INFINITY, 0})});
+  y = run_one("attention",
+              {q, k, v, Tensor::of<double>(DType::F32, {2, 3}, {-INFINITY, -INFINITY, -INFINITY, 0, -INFINITY, 0})});
   ASSERT_TRUE(y.ok()) << y.error().to_string();
   expect_near(y->at(0), loops(q, k, v, 0.5, bias));
 }
@@ -142,7 +143,8 @@ TEST(Attention, EndsWhereASequenceEnds) {
   const Tensor q = noise({2, 1, 2, 4}, 1), k = noise({2, 1, 5, 4}, 2), v = noise({2, 1, 5, 4}, 3);
   const int64_t lengths[] = {4, 1};
   const Tensor ends = Tensor::of<int64_t>(DType::I64, {2}, {4, 1});
-  const auto y = run_one("attention", {q, k, v, std::nullopt, std::nullopt, std::nullopt, ends}, {{"is_causal", int64_t{1}}});
+  const auto y =
+      run_one("attention", {q, k, v, std::nullopt, std::nullopt, std::nullopt, ends}, {{"is_causal", int64_t{1}}});
   ASSERT_TRUE(y.ok()) << y.error().to_string();
   // The last query stands at the last key; of the second sequence the first query stands before all keys.
   expect_near(y->at(0), loops(q, k, v, 0.5, [&](int64_t b, int64_t, int64_t i, int64_t j) {
