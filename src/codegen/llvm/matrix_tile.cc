@@ -18,6 +18,7 @@ namespace id = llvm::Intrinsic;
 constexpr int64_t kRowBytes = 64;
 // Registers: sums 0 to 3 (row of registers times two and column), A in 4 and 5, B in 6 and 7.
 constexpr int64_t kA = 4, kB = 6;
+constexpr uint32_t kFirstCache = 3, kSecondCache = 2;  // how near a prefetch brings a line
 
 class MatrixTileCode {
  public:
@@ -110,14 +111,18 @@ class MatrixTileCode {
     start[4] = f_->getArg(5);
     const auto one = [&](const Pointers& at) {
       if (s_.ahead > 0) fetch(at[4]);
-      load_a(at[0]);
+      load_a(at[bytes_ ? 0 : 1]);
       load_b(at[2]);
+      if (!bytes_) come_near(at[2], 0, kMatrixSide / 2);
       multiply();
       if (bytes_) return;
-      load_b(at[3]);
+      // Low by high, high by high, high by low: one side of each pair stays where it is.
+      load_a(at[0]);
+      come_near(at[2], kMatrixSide / 2, kMatrixSide);
+      come_near(at[3], 0, kMatrixSide / 2);
       multiply();
-      load_a(at[1]);
-      load_b(at[2]);
+      load_b(at[3]);
+      come_near(at[3], kMatrixSide / 2, kMatrixSide);
       multiply();
     };
     llvm::Value *a = bytes(kRowBytes), *b = bytes(kMatrixSide * s_.b_pair), *next = bytes(s_.ahead);
@@ -132,10 +137,16 @@ class MatrixTileCode {
   }
 
   void fetch(llvm::Value* from) {
-    for (int64_t at = 0; at < s_.ahead; at += kRowBytes) {
-      llvm::Value* p = step(from, at);
-      b_.CreateIntrinsic(id::prefetch, {p->getType()}, {p, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
-    }
+    for (int64_t at = 0; at < s_.ahead; at += kRowBytes) prefetch(step(from, at), kSecondCache);
+  }
+  // Rows of the next step's B into the first cache, a few at a time between products, which leave the loads time.
+  void come_near(llvm::Value* b, int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row)
+      for (int64_t j = 0; j < s_.columns; ++j)
+        prefetch(step(b, (kMatrixSide + row) * s_.b_pair + j * kRowBytes), kFirstCache);
+  }
+  void prefetch(llvm::Value* p, uint32_t cache) {
+    b_.CreateIntrinsic(id::prefetch, {p->getType()}, {p, b_.getInt32(0), b_.getInt32(cache), b_.getInt32(1)});
   }
 
   llvm::Module& module_;
