@@ -249,6 +249,12 @@ Expr ContractionKernel::result_at(const Panel& p, const LoopAxis& tile) const {
   return (p.local * Expr(tile.extent) + tile.expr()) * Expr(tile_rows_ * nr_);
 }
 
+// Whether the last tile has no rows for its second registers. Blocks begin at whole tiles.
+bool ContractionKernel::has_short_tile() const {
+  const int64_t last = rows() % tile_rows_;
+  return split_ && tile_rows_ > kSplitSide && last > 0 && last <= kSplitSide && (!image_ || image_->runs_through);
+}
+
 // One tile, over `steps` of the depth.
 Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t from, int64_t steps) {
   const Expr start = tile.expr() * Expr(tile_rows_), result = te::simplify(result_at(p, tile));
@@ -282,19 +288,23 @@ Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t
     const Expr next = right_at + Expr(panel_elements) + tile.expr() * Expr(steps / together() * by);
     ahead = loop::TileOperand{right_.buffer, {te::simplify(next)}, {0, 0, by}};
   }
-  std::vector<Expr> extents = {height, Expr(columns)};
-  if (split_) extents.emplace_back(runs_);
-  extents.emplace_back(steps / runs_ / together());
-  if (together() > 1) extents.emplace_back(together());
-  const Stmt product = Stmt::tile(
-      tile_, operands(te::simplify(left_at + Expr(from)), te::simplify(right_at), right_depth, steps, result),
-      std::move(extents), std::move(ahead));
-  if (from > 0) return product;
   const LoopAxis row = fresh("r", tile_rows_), column = fresh("c", columns);
   const Expr place = te::simplify(result + row.expr() * Expr(nr_) + column.expr());
-  const Stmt clear =
-      loop(column, Stmt::store(result_, {place}, Expr::literal(bytes_ ? DType::I32 : DType::F32, 0)), LoopKind::Vector);
-  return Stmt::seq({loop(row, clear, LoopKind::Serial, height), product});
+  const auto tile_of = [&](const Expr& high) {
+    std::vector<Expr> extents = {high, Expr(columns)};
+    if (split_) extents.emplace_back(runs_);
+    extents.emplace_back(steps / runs_ / together());
+    if (together() > 1) extents.emplace_back(together());
+    const Stmt product = Stmt::tile(
+        tile_, operands(te::simplify(left_at + Expr(from)), te::simplify(right_at), right_depth, steps, result),
+        std::move(extents), ahead);
+    if (from > 0) return product;
+    const Expr zero = Expr::literal(bytes_ ? DType::I32 : DType::F32, 0);
+    const Stmt clear = loop(column, Stmt::store(result_, {place}, zero), LoopKind::Vector);
+    return Stmt::seq({loop(row, clear, LoopKind::Serial, high), product});
+  };
+  if (!has_short_tile()) return tile_of(height);
+  return Stmt::branch(p.rows - start <= Expr(kSplitSide), tile_of(Expr(kSplitSide)), tile_of(height));
 }
 
 // What the epilogue's variables are for an element of a tile.
@@ -372,15 +382,24 @@ Stmt ContractionKernel::all_panels(const LoopAxis& p, const Expr& count, const P
   return Stmt::seq(std::move(parts));
 }
 
+Expr ContractionKernel::block_start(const Expr& block) const {
+  if (!uneven_) return block * Expr(block_rows_);
+  return te::floor_div(block * Expr(ceil_div(rows(), tile_rows_)), Expr(blocks_)) * Expr(tile_rows_);
+}
+
 Stmt ContractionKernel::tasks() {
   const LoopAxis task = fresh("task", batch_.total() * blocks_ * splits_);
-  const Expr split = te::floor_mod(task.expr(), Expr(splits_));
-  const Expr block = te::floor_mod(te::floor_div(task.expr(), Expr(splits_)), Expr(blocks_));
+  const int64_t inner = columns_first_ ? blocks_ : splits_, outer = columns_first_ ? splits_ : blocks_;
+  const Expr fast = te::floor_mod(task.expr(), Expr(inner));
+  const Expr slow = te::floor_mod(te::floor_div(task.expr(), Expr(inner)), Expr(outer));
+  const Expr split = columns_first_ ? slow : fast, block = columns_first_ ? fast : slow;
   te::Substitution batch;
   unflatten_into(batch, batch_.list, te::floor_div(task.expr(), Expr(splits_ * blocks_)));
-  const Expr first = te::simplify(block * Expr(block_rows_), std::vector<te::Axis>{task.axis()});
+  const Expr first = te::simplify(block_start(block), std::vector<te::Axis>{task.axis()});
   const int64_t m = this->rows();
-  const Expr rows = m % block_rows_ == 0 ? Expr(block_rows_) : te::min(Expr(block_rows_), Expr(m) - first);
+  const Expr rows = uneven_                ? te::min(block_start(block + Expr(1)), Expr(m)) - first
+                    : m % block_rows_ == 0 ? Expr(block_rows_)
+                                           : te::min(Expr(block_rows_), Expr(m) - first);
   std::vector<Stmt> parts;
   if (rows_ == Rows::Gathered) parts.push_back(gather_rows(main_, first, rows, Expr(0), batch));
   if (rows_ == Rows::Turned) parts.push_back(gather_turned(first, rows, batch));

@@ -91,6 +91,8 @@ class ContractionKernel {
   void name_axes();
   void take_image();
   void sizes();
+  void even_blocks(int64_t tiles);
+  void even_parts();
   void take_cut();
   Address side(const te::Expr& read);
   void left();
@@ -138,12 +140,14 @@ class ContractionKernel {
   std::vector<loop::TileOperand> operands(const te::Expr& left_at, const te::Expr& right_at, int64_t right_depth,
                                           int64_t steps, const te::Expr& result) const;
   te::Expr height_of(const te::Expr& start, const te::Expr& rows) const;  // of the tile that starts there
+  te::Expr block_start(const te::Expr& block) const;
   struct Panel {
     te::Expr number, local;  // in all, and in its task
     int64_t columns = 0;
     te::Expr first, rows;  // of the block
   };
   loop::Stmt accumulate(const Panel& p, const LoopAxis& tile, int64_t from, int64_t steps);
+  bool has_short_tile() const;
   loop::Stmt store(const Panel& p, const LoopAxis& tile);
   bool rows_together(const te::Expr& place) const;
   te::Expr result_at(const Panel& p, const LoopAxis& tile) const;
@@ -196,6 +200,8 @@ class ContractionKernel {
   Accesses* left_accesses_ = nullptr;        // or the kernel's own: where a prologue's values are read
 
   int64_t tile_rows_ = 0, block_rows_ = 0, blocks_ = 0, panels_ = 0, panels_per_task_ = 0, splits_ = 1;
+  bool uneven_ = false;         // blocks differ by one tile; block_rows_ is the largest
+  bool columns_first_ = false;  // tasks of the same columns follow each other
   enum class Rows : uint8_t { InPlace, Gathered, Turned, Staged, Image } rows_ = Rows::InPlace;
   Address left_, right_;  // right: of the packed array, or of the value as it lies
   int64_t row_step_ = 0;

@@ -17,6 +17,17 @@ constexpr int64_t kChunkedTasks = 8;      // each goes through all rows, a chunk
 constexpr int64_t kMostGathered = 8;      // second caches that a block's rows may take
 constexpr int64_t kLeastTasks = 4;        // whatever is read again for them
 constexpr int64_t kTasks = 16;            // enough for an even share of a few workers, and few enough to be cheap
+constexpr int64_t kFewTiles = 8;          // that are four blocks rather than one each
+
+// Things that the busiest of some workers has when they go in tasks of `each`, over its even share; for two and for four.
+double imbalance(int64_t count, int64_t each) {
+  double sum = 0;
+  for (const int64_t workers : {2, 4}) {
+    const int64_t most = std::min(count, ceil_div(ceil_div(count, each), workers) * each);
+    sum += static_cast<double>(most * workers) / static_cast<double>(count);
+  }
+  return sum;
+}
 
 }  // namespace
 
@@ -31,7 +42,8 @@ double ContractionKernel::gain(bool near) {
   const ProductSize size = this->size();
   if (size.rows < kSplitSide / 2 || size.columns < kSplitSide || size.flops() < kSplitFlops) return -size.flops();
   const int64_t gathered = size.batch * size.rows * size.depth;
-  const ProductSize whole{size.batch, whole_tiles(rows()), ceil_div(size.columns, kSplitSide) * kSplitSide, depth()};
+  const int64_t computed = has_short_tile() ? ceil_div(rows(), kSplitSide) * kSplitSide : whole_tiles(rows());
+  const ProductSize whole{size.batch, computed, ceil_div(size.columns, kSplitSide) * kSplitSide, depth()};
   const int64_t pixels = image_ ? image_->shape.n * image_->height * image_->width * image_->shape.c : 0;
   const Linear right = side(c_.b).at;
   const bool constant = scene_.value(c_.b->tensor).constant.has_value();
@@ -39,12 +51,13 @@ double ContractionKernel::gain(bool near) {
   const int64_t vector_packed = right_in_place(right) ? 0 : packed;
   const int64_t apart = in_place(false) || turns() ? 0 : gathered;
   double other = vector_product_cost(size, vector_packed + apart) + (turns() ? turned_cost(gathered) : 0);
+  const double first = takes_prologue() ? pass_cost(scene_.value(c_.a->tensor).elements()) : 0;
   if (const auto shape = convolution_shape(scene_, group_); shape && filterable(*shape))
-    other = std::min(other,
-                     filtered_cost(*shape) + (takes_prologue() ? pass_cost(scene_.value(c_.a->tensor).elements()) : 0));
+    other = std::min(other, filtered_cost(*shape) + first);
+  if (goes_by_windows(scene_, group_)) other = std::min(other, window_cost(size.flops()) + first);
   const double left = near      ? near_split_cost(gathered)
                       : turns() ? pass_cost(gathered)
-                                : split_cost(image_ ? pixels : gathered);
+                                : split_cost(image_ ? pixels : gathered) + (image_ ? 0 : pass_cost(apart));
   return other - split_product_cost(whole) - left - pass_cost(packed);
 }
 
@@ -84,16 +97,19 @@ void ContractionKernel::sizes() {
   // them be and tasks are cut along the columns.
   const bool chunks = split_ && !image_ && n % nr_ == 0 && scene_.value(c_.b->tensor).constant;
   const int64_t most = chunks ? 4 * l2 : l2 * 5 / 8;
-  int64_t tiles_per_block = column_bytes > l2 / 3
-                                ? ceil_div(tiles, ceil_div(tiles, in_cache(most)))
-                                : std::min(ceil_div(tiles * batch_.total(), wanted), in_cache(l2 / 3));
-  if (m * 2 <= n && tiles <= 2 * in_cache(l2 / 3) && tiles <= 8) tiles_per_block = tiles;
+  const bool near_columns = column_bytes <= l2 / 3;
+  int64_t tiles_per_block = !near_columns ? ceil_div(tiles, ceil_div(tiles, in_cache(most)))
+                                          : std::min(ceil_div(tiles * batch_.total(), wanted), in_cache(l2 / 3));
+  // Few rows for many columns are cut along these; but enough tile registers stay with the worker that has their rows before and after.
+  const bool rows_stay = split_ && tiles >= kLeastTasks && near_columns;
+  if (!rows_stay && m * 2 <= n && tiles <= 2 * in_cache(l2 / 3) && tiles <= kFewTiles) tiles_per_block = tiles;
   // Where few columns leave nothing to cut, a few blocks read them all.
   const int64_t columns_apart = std::max<int64_t>(1, batch_.total() * panels_);
   const int64_t least = ceil_div(std::min(wanted, kLeastTasks), columns_apart);
   tiles_per_block = std::min(tiles_per_block, ceil_div(tiles, least));
   block_rows_ = tiles_per_block * tile_rows_;
   blocks_ = ceil_div(m, block_rows_);
+  if (near_columns) even_blocks(tiles);
   splits_ = std::clamp<int64_t>(ceil_div(wanted, blocks_ * batch_.total()), 1, panels_);
   // Tasks that share rows need them gathered by a step before, through memory: not for a few tasks more.
   const int64_t made = blocks_ * batch_.total();
@@ -103,9 +119,38 @@ void ContractionKernel::sizes() {
     chunk_ = ceil_div(depth(), ceil_div(4 * depth() * block_rows_, l2 / 4) * kSplitDepth) * kSplitDepth;
     splits_ = std::min(splits_, kChunkedTasks);
   }
-  take_cut();
   panels_per_task_ = ceil_div(panels_, splits_);
+  if (cut_.rows == 0 && cut_.parts == 0) even_parts();
+  take_cut();
+  if (cut_.parts > 0) panels_per_task_ = ceil_div(panels_, splits_);
   splits_ = ceil_div(panels_, panels_per_task_);
+}
+
+// Blocks of tile registers that differ by one tile, so that an even number of workers has as much each.
+void ContractionKernel::even_blocks(int64_t tiles) {
+  if (!split_ || blocks_ < 2 || cut_.rows > 0 || (image_ && !image_->runs_through)) return;
+  int64_t blocks = blocks_ + blocks_ % 2;
+  if (tiles <= kFewTiles && blocks > kLeastTasks) blocks = kLeastTasks;
+  if (blocks > tiles) return;
+  blocks_ = blocks;
+  block_rows_ = ceil_div(tiles, blocks) * tile_rows_;
+  uneven_ = tiles % blocks != 0;
+}
+
+// Tasks of whole panels that two and four workers can share evenly; an odd number of them is cut along the rows too, with tasks of the
+// same panel behind one another, so that it is read once.
+void ContractionKernel::even_parts() {
+  if (splits_ == 1) return;
+  int64_t best = panels_per_task_;
+  for (int64_t each = panels_per_task_; 3 * each >= 2 * panels_per_task_; --each)
+    if (imbalance(panels_, each) < imbalance(panels_, best)) best = each;
+  panels_per_task_ = best;
+  splits_ = ceil_div(panels_, best);
+  const int64_t tiles = ceil_div(rows(), tile_rows_), tasks = batch_.total() * splits_;
+  if (blocks_ > 1 || tiles < 2 || tasks % 2 == 0 || tasks > kTasks || (image_ && !image_->runs_through)) return;
+  columns_first_ = true;
+  blocks_ = 2;
+  block_rows_ = ceil_div(tiles, 2) * tile_rows_;
 }
 
 // Whole tiles, in blocks whose gathered rows do not leave the caches far behind.
@@ -116,6 +161,7 @@ void ContractionKernel::take_cut() {
     const bool fits =
         image_ || in_place() || element_bytes() * depth() * wanted <= kMostGathered * scene_.target.l2_bytes;
     if (fits) block_rows_ = wanted;
+    if (fits) uneven_ = false;
     if (fits) chunk_ = depth();
     blocks_ = ceil_div(rows(), block_rows_);
   }
@@ -152,6 +198,7 @@ void ContractionKernel::take_blocks(int64_t rows) {
   blocks_ = ceil_div(this->rows(), rows);
   splits_ = 1;
   panels_per_task_ = panels_;
+  uneven_ = columns_first_ = false;
   chunk_ = depth();
   near_ = true;
 }

@@ -91,6 +91,8 @@ struct Totals {
   int64_t lines = 0, channels = 0;
   int channel = -1;  // the axis of the stage that runs along the channels
 };
+// Whether window_kernel would take the group, by its shape.
+bool goes_by_windows(const Scene& scene, const Group& group);
 std::optional<Kernel> window_kernel(const Scene& scene, const Group& group, std::string name, Totals* totals = nullptr);
 
 // The same between values whose positions lie together and whose channels do not (a model's inputs and outputs). Nothing

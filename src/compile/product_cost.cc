@@ -9,7 +9,8 @@ constexpr double kGathered = 31;         // an element copied to its row
 constexpr double kTurned = 5;            // the same by whole lines
 constexpr double kSplit = 22;            // an element read, taken apart and stored
 constexpr double kNearSplit = 10;        // the same in the first cache
-constexpr double kTileRate = 0.72;       // of one operation
+constexpr double kTileRate = 0.68;       // of one operation
+constexpr double kWindow = 1.3;          // the same of a window's tile: inputs are broadcast, images have borders
 constexpr double kPatch = 1600;          // a patch of one channel to its points, or back
 constexpr double kTaps = 700;            // the taps of one channel and output to their points
 constexpr int64_t kFilteredPoints = 36;  // of a patch
@@ -63,6 +64,8 @@ double vector_product_cost(const ProductSize& size, int64_t gathered) {
 double split_product_cost(const ProductSize& size) { return kTileRate * size.flops(); }
 double split_cost(int64_t elements) { return kSplit * static_cast<double>(elements); }
 double near_split_cost(int64_t elements) { return kNearSplit * static_cast<double>(elements); }
+
+double window_cost(double flops) { return kWindow * flops; }
 
 double turned_cost(int64_t elements) { return kTurned * static_cast<double>(elements); }
 

@@ -31,6 +31,9 @@ double split_product_cost(const ProductSize& size);
 double split_cost(int64_t elements);
 double near_split_cost(int64_t elements);
 
+// By tiles of windows (windows.cc), whose groups of channels stay apart.
+double window_cost(double flops);
+
 // To copy so many elements of the left side line by line.
 double turned_cost(int64_t elements);
 

@@ -204,13 +204,29 @@ std::optional<Kernel> Windows::make(std::string name) {
   return std::move(kernel_);
 }
 
-std::optional<Kernel> window_kernel(const Scene& scene, const Group& group, std::string name, Totals* totals) {
+namespace {
+
+// Wide groups, and those that do not go with the vectors, are better off as matrix products.
+std::optional<WindowShape> fitting_shape(const Scene& scene, const Group& group) {
   if (group.contraction && (!group.contraction->split || group.contraction->bytes())) return std::nullopt;
   auto shape = window_shape(scene, group);
-  if (!shape) return std::nullopt;
-  // Wide groups, and those that do not go with the vectors, are better off as matrix products.
+  if (!shape || !group.contraction) return shape;
   const int64_t lanes = scene.lanes(DType::F32), g = shape->group;
-  if (group.contraction && (g > kWidestGroup || (g % lanes != 0 && lanes % g != 0))) return std::nullopt;
+  if (g > kWidestGroup || (g % lanes != 0 && lanes % g != 0)) return std::nullopt;
+  return shape;
+}
+
+}  // namespace
+
+bool goes_by_windows(const Scene& scene, const Group& group) {
+  Group own = group;
+  own.prologue = -1;
+  return fitting_shape(scene, own).has_value();
+}
+
+std::optional<Kernel> window_kernel(const Scene& scene, const Group& group, std::string name, Totals* totals) {
+  auto shape = fitting_shape(scene, group);
+  if (!shape) return std::nullopt;
   return Windows(scene, group, *std::move(shape), totals).make(std::move(name));
 }
 
