@@ -96,6 +96,33 @@ TEST(Split, OperandsArePreparedOnce) {
   EXPECT_EQ(steps(two), 5U);
 }
 
+// Last tiles of at most half the rows, blocks that differ by a tile, and an odd number of panels whose rows are cut in two: as many tasks as two
+// workers share evenly.
+TEST(Split, WorkIsSharedEvenly) {
+  auto target = codegen::host_target();
+  ASSERT_TRUE(target.ok());
+  for (const int64_t l2 : {int64_t{2} << 20, int64_t{64} << 10}) {
+    compile::ExecutableOptions options;
+    options.lower.target = *target;
+    options.lower.target.l2_bytes = l2;
+    for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{
+             {196, 96, 576}, {208, 128, 160}, {177, 256, 96}, {784, 64, 64}, {300, 160, 160}, {68, 512, 224}})
+      expect_compiles(fmt::format("graph @g(%x: f32[{0},{1}]) {{ return relu(matmul(%x, {2})) }}", m, k,
+                                  constant(fmt::format("{},{}", k, n), k * n)),
+                      kTolerance, options);
+    expect_compiles(text({1, 64, 17, 17, 160, 5, "pads=[2,2,2,2]"}), kTolerance, options);
+  }
+  compile::LowerOptions options;
+  options.target = *loop::parse_target("x86-64-v4-amx");
+  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{784, 256, 64}, {289, 1120, 160}, {49, 1200, 96}}) {
+    const auto lowered = compile::lower(graph_of(fmt::format("graph @g(%x: f32[{0},{1}]) {{ return matmul(%x, {2}) }}",
+                                                             m, k, constant(fmt::format("{},{}", k, n), k * n))),
+                                        ops::table(), options);
+    ASSERT_TRUE(lowered.ok());
+    EXPECT_EQ(lowered->plan.steps.back().tasks % 2, 0) << m << " " << k << " " << n;
+  }
+}
+
 // Which way is taken is the model's choice; what a strict program must not have is any of it.
 // Few rows by weights that the second cache does not hold: three bytes of each, where the target can take them apart.
 TEST(Split, FewRowsByManyWeights) {
