@@ -19,4 +19,8 @@ struct Filtering {
 // Up to 8 products, by evaluation at 0, 1, -1, 2, -2, 1/2, -1/2 and infinity; F(1, 1) changes nothing.
 Filtering filtering(int64_t outputs, int64_t taps);
 
+// F(4, 3) where the transformed numbers lose bits before they are multiplied: by evaluation at 0, 3/4, -3/4, 3/2, -3/2 and
+// infinity, which makes half of the error of the whole numbers above and takes more multiplications. Others: as above.
+Filtering robust_filtering(int64_t outputs, int64_t taps);
+
 }  // namespace isomer::compile

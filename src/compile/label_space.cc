@@ -7,6 +7,7 @@
 #include "compile/chained_products.h"
 #include "compile/lower_group.h"
 #include "compile/storage.h"
+#include "te/signature.h"
 
 namespace isomer::compile {
 namespace {
@@ -237,6 +238,25 @@ std::vector<LabelSpace::Work> LabelSpace::cuts(size_t factor, Algorithm scheme) 
       out.push_back(*std::move(w));
     }
   return out;
+}
+
+std::string LabelSpace::reduction_of(size_t factor) const {
+  const std::unique_ptr<Place> p = place(factor, std::vector<size_t>(factors_[factor].variables.size()));
+  if (!p || !p->group->contraction || factors_[factor].chained) return {};
+  const ModelStage& stage = p->scene.stage(p->group->stages[0]);
+  te::Signature s(true);
+  s.add_tensor(stage.value);
+  for (const te::Axis& a : stage.axes) s.add_axis(a);
+  s.add(stage.body);
+  for (size_t i = 0; i < s.tensors().size(); ++i) {
+    const auto value = static_cast<size_t>(s.tensors()[i]);
+    // The result is stored as the last stage has it.
+    const auto stored = i == 0 ? static_cast<size_t>(p->scene.stage(p->group->stages.back()).value) : value;
+    s.add(static_cast<int64_t>(p->model.graph.values[value].dtype));
+    for (const int64_t d : p->model.graph.values[value].dims) s.add(d);
+    for (const int d : p->layouts[stored].order) s.add(int64_t{d});
+  }
+  return s.bytes();
 }
 
 std::optional<LabelSpace::Work> LabelSpace::way(size_t factor, const Method& method) const {

@@ -49,6 +49,10 @@ class LabelSpace {
   // The same scheme cut in other ways, where values lie as the compiler would have them.
   std::vector<Work> cuts(size_t factor, Algorithm scheme) const;
 
+  // What the factor reduces, whatever is computed before and behind it: factors with the same text are best computed in the
+  // same way, or nearly. Empty: it reduces nothing.
+  std::string reduction_of(size_t factor) const;
+
   // One way, where values lie as the compiler would have them.
   std::optional<Work> way(size_t factor, const Method& method) const;
 

@@ -369,10 +369,12 @@ std::optional<Winograd> winograd(const Scene& scene, const Group& group, const s
   if (!tile(1, 1)) return std::nullopt;
   if (filterable(*shape)) {
     const bool large = shape->images_made() * ceil_div(shape->oh, 4) * ceil_div(shape->ow, 4) >= 8;
-    // Tiles of 4x4 outputs in two parts would err by 5e-5 of the largest.
-    const int64_t outputs = split ? 2 : cut.outputs == 2 || cut.outputs == 4 ? cut.outputs : large ? 4 : 2;
-    return std::optional<Winograd>(std::in_place, scene, group, *shape, filtering(outputs, 3), filtering(outputs, 3),
-                                   tile(outputs, outputs), cut);
+    const int64_t across = cut.outputs == 2 || cut.outputs == 4 ? cut.outputs : large || split ? 4 : 2;
+    // Tiles of 4x4 outputs in two parts would err by 4e-5 of the largest, those of 2x4 by 1.5e-5, those of 2x2 by 1e-5.
+    const int64_t down = split ? 2 : across;
+    const auto along = split ? robust_filtering : filtering;
+    return std::optional<Winograd>(std::in_place, scene, group, *shape, along(down, 3), along(across, 3),
+                                   tile(down, across), cut);
   }
   if (split) return std::nullopt;
   // Along one axis. Seven taps: two outputs a tile, as those of four would err by 4e-5 of the largest.
@@ -398,7 +400,7 @@ std::vector<Cut> winograd_cuts(const Scene& scene, const Group& group, bool spli
   const auto made = winograd(scene, group, shape, {}, split);
   if (!made) return {};
   std::vector<Cut> out = made->cuts();
-  if (filterable(*shape) && !split) out.push_back({0, 0, 0, out.empty() || out[0].outputs == 4 ? 2 : 4});
+  if (filterable(*shape)) out.push_back({0, 0, 0, out.empty() || out[0].outputs == 4 ? 2 : 4});
   return out;
 }
 

@@ -2,73 +2,41 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <numeric>
 #include <span>
 
+#include "cost/label_kin.h"
 #include "cost/label_solver.h"
-#include "cost/tile_rate.h"
+#include "cost/label_table.h"
 
 namespace isomer::cost {
 namespace {
 
-// A label other than the compiler's own must promise this much: the least of many timings is the luckiest.
-constexpr double kLuck = 1.02;
-// And one that takes tile registers where the compiler would not this much: neighbours on a shared machine take them away.
-constexpr double kTileLuck = 1.1;
 // Kernels whose estimate is so many times that of the compiler's own choice are not timed.
 constexpr double kHopeless = 2, kHopelessOrder = 1.3;  // by another algorithm, in another order
-constexpr double kContender = 1.05;   // times the best so far: what is slower than that in one go is not measured
-constexpr double kNegligible = 1e-3;  // of the whole: groups below are left as they are
-constexpr double kRival = 1.15;       // times the best: schemes that are cut in other ways too
+constexpr double kNegligible = 1e-3;                   // of the whole: groups below are left as they are
+constexpr double kRival = 1.15;                        // times the best: schemes that are cut in other ways too
 constexpr size_t kMostRivals = 2;
 constexpr size_t kTogether = 8, kCutTogether = 4;  // factors whose kernels are compiled together
+constexpr double kHeavy = 0.03;                    // of the whole: kin that is looked at in all ways before the next
 constexpr double kOrderShare = 0.15;               // of the time, for orders
-constexpr double kForbidden = 1e9;                 // seconds of what was not looked at
 
 using Clock = std::chrono::steady_clock;
 
-// One factor under one choice of labels.
-struct Way {
-  compile::Method method;
-  compile::Algorithm scheme = compile::Algorithm::Standard;
-  std::vector<Item> items;
-  std::shared_ptr<const compile::KernelCache::Entry> kernels;  // keeps the items' functions
-  double estimate = 0;
-  bool timed = true;
-  bool tiles = false;  // tile registers
-};
-
 // The tables of a graph's label space, filled with times. The groups that take longest come first, so that whenever time runs
 // out what matters most was tried.
-class Labeller {
+class Labeller : LabelTable {
  public:
   Labeller(KernelTimes& times, const compile::LabelSpace& space, KnownMethods& methods, const LabelOptions& options)
-      : times_(times), space_(space), methods_(methods), options_(options) {}
+      : LabelTable(times, space, options.rough), methods_(methods), options_(options) {}
 
   Labelling run() {
     out_.variables = space_.variables().size();
     out_.factors = space_.factors().size();
     const std::vector<size_t> order = take_known(own_ways());
-    std::vector<size_t> looked_at, cut;
-    in_turn(order, kTogether, [&](std::span<const size_t> some) {
-      if (late()) {
-        take_late(some);
-        return;
-      }
-      try_algorithms(some);
-      looked_at.insert(looked_at.end(), some.begin(), some.end());
-    });
-    if (with_cuts())
-      in_turn(by_time(looked_at), kCutTogether, [&](std::span<const size_t> some) {
-        if (late()) return;
-        try_cuts(some);
-        cut.insert(cut.end(), some.begin(), some.end());
-      });
-    for (const size_t f : looked_at)
-      methods_.set(group(f),
-                   {ways_[f][0].ways[best_way(f, 0).first].method, std::find(cut.begin(), cut.end(), f) != cut.end()});
+    look_at(kin_of(space_, order, [&](size_t f) { return seconds_of(*own(f)); }));
     try_orders();
+    out_.measured = measured_;
     out_.exact = out_.exact && out_.untried == 0;
     std::vector<size_t> sizes;
     for (const auto& v : space_.variables()) sizes.push_back(v.labels.size());
@@ -89,28 +57,79 @@ class Labeller {
   }
 
  private:
-  struct Choice {
-    std::vector<Way> ways;
-    bool looked_at = true;
-  };
-
   bool late() const {
     return (options_.stop && options_.stop->load()) ||
            std::chrono::duration<double>(Clock::now() - start_).count() >= options_.seconds;
   }
 
-  Way way_of(const compile::LabelSpace::Work& work) {
-    Way w{work.method, work.scheme, {}, work.kernels};
-    for (size_t k = 0; k < work.kernels->kernels.size(); ++k) {
-      const compile::Kernel& kernel = work.kernels->kernels[k];
-      std::vector<Role> roles;
-      for (const bool weight : work.weights[k]) roles.push_back(weight ? Role::Weight : Role::Value);
-      w.items.push_back(
-          item_of(kernel.function, work.kernels->signatures[k], std::move(roles), kernel.flops, kernel.bytes));
-      w.estimate += times_.known(w.items.back(), true).estimate;
-      w.tiles = w.tiles || uses_tile_registers(kernel.function);
+  // Kin that takes much of the time first, in all ways; then algorithms of all others before cuts of any.
+  void look_at(const std::vector<Kin>& kin) {
+    std::vector<Kin> light, uncut;
+    for (const Kin& k : kin) {
+      if (const auto best = methods_.find(k.reduction); best) {
+        follow(k, *best);
+      } else if (k.seconds < kHeavy * whole_) {
+        light.push_back(k);
+      } else if (!try_some({&k, 1}, true)) {
+        take_late(k.factors);
+      }
     }
-    return w;
+    in_turn(light, kTogether, [&](std::span<const Kin> some) {
+      if (try_some(some, false))
+        uncut.insert(uncut.end(), some.begin(), some.end());
+      else
+        for (const Kin& k : some) take_late(k.factors);
+    });
+    if (!with_cuts()) return;
+    in_turn(uncut, kCutTogether, [&](std::span<const Kin> some) {
+      if (!late()) cut(some);
+    });
+  }
+
+  // False: it is too late.
+  bool try_some(std::span<const Kin> kin, bool cuts) {
+    if (late()) return false;
+    try_algorithms(leaders(kin));
+    if (cuts && with_cuts() && !late())
+      cut(kin);
+    else
+      settle(kin, false);
+    return true;
+  }
+  void cut(std::span<const Kin> kin) {
+    try_cuts(leaders(kin));
+    settle(kin, true);
+  }
+
+  static std::vector<size_t> leaders(std::span<const Kin> kin) {
+    std::vector<size_t> out;
+    for (const Kin& k : kin) out.push_back(k.leader());
+    return out;
+  }
+
+  // What the leaders are computed best by is tried for the others, and kept.
+  void settle(std::span<const Kin> kin, bool cuts) {
+    std::vector<Fresh> all;
+    for (const Kin& k : kin) {
+      const std::vector<compile::Method> models = models_of(k.leader());
+      for (const size_t f : std::span(k.factors).subspan(1)) all.push_back(fresh_ways(f, models));
+    }
+    add(std::move(all), kForbidden);
+    for (const Kin& k : kin) keep(k, cuts);
+  }
+
+  // What was found for kin in another graph. Also when it is late: there are few of these.
+  void follow(const Kin& kin, const KnownMethods::Best& best) {
+    std::vector<Fresh> all;
+    for (const size_t f : kin.factors) all.push_back(fresh_ways(f, {best.method}));
+    add(std::move(all), kForbidden);
+    for (const size_t f : kin.factors) methods_.set(group(f), {best_method(f), best.cuts});
+  }
+
+  void keep(const Kin& kin, bool cuts) {
+    for (const size_t f : kin.factors) methods_.set(group(f), {best_method(f), cuts});
+    // Only what was looked at in all ways, of a whole model: pieces come in any order.
+    if (cuts && !kin.reduction.empty()) methods_.set(kin.reduction, {best_method(kin.leader()), cuts});
   }
 
   // What the compiler does by itself, timed; the factors that count, the longest first.
@@ -130,11 +149,10 @@ class Labeller {
     if (options_.rough)
       times_.try_out(items, std::vector<double>(items.size()));
     else
-      out_.measured = times_.measure(items);
-    double all = 0;
-    for (const size_t f : order) all += seconds_of(*own(f));
-    std::erase_if(order, [&](size_t f) { return seconds_of(*own(f)) < kNegligible * all; });
-    return by_time(order);
+      measured_ += times_.measure(items);
+    for (const size_t f : order) whole_ += seconds_of(*own(f));
+    std::erase_if(order, [&](size_t f) { return seconds_of(*own(f)) < kNegligible * whole_; });
+    return order;
   }
 
   // By what they take as far as is known, the longest first.
@@ -145,17 +163,6 @@ class Labeller {
   }
 
   bool with_cuts() const { return options_.cuts && times_.measures(); }
-
-  std::string group(size_t f) const {
-    std::string key;
-    for (const Item& i : own(f)->items) key += i.key;
-    return key;
-  }
-
-  bool is_known(const Way& w) {
-    return !times_.measures() || std::all_of(w.items.begin(), w.items.end(),
-                                             [&](const Item& i) { return times_.known(i, true).seconds > 0; });
-  }
 
   // What an equal group was found to be computed best by, where its kernels are known.
   bool take_method(size_t f, const compile::Method& method) {
@@ -183,20 +190,12 @@ class Labeller {
     }
   }
 
-  const Way* own(size_t f) const { return ways_[f][0].ways.empty() ? nullptr : &ways_[f][0].ways[0]; }
-
   // A few factors at a time: their kernels are compiled together.
-  static void in_turn(const std::vector<size_t>& factors, size_t together,
-                      const std::function<void(std::span<const size_t>)>& f) {
-    for (size_t i = 0; i < factors.size(); i += together)
-      f(std::span(factors).subspan(i, std::min(together, factors.size() - i)));
+  template <class T, class F>
+  static void in_turn(const std::vector<T>& all, size_t together, F f) {
+    for (size_t i = 0; i < all.size(); i += together)
+      f(std::span<const T>(all).subspan(i, std::min(together, all.size() - i)));
   }
-
-  // Ways of a factor that are to be added to those that it has.
-  struct Fresh {
-    size_t factor = 0, choice = 0;
-    std::vector<Way> ways;
-  };
 
   // Algorithms are tried where values lie as the compiler would have them: with every order, too many kernels would be timed.
   void try_algorithms(std::span<const size_t> factors) {
@@ -217,54 +216,13 @@ class Labeller {
     std::vector<Fresh> all;
     for (const size_t f : factors) {
       const std::vector<Way>& ways = ways_[f][0].ways;
-      std::vector<size_t> rivals(ways.size());
-      std::iota(rivals.begin(), rivals.end(), 0);
-      std::stable_sort(rivals.begin(), rivals.end(),
-                       [&](size_t a, size_t b) { return price_of(f, ways[a]) < price_of(f, ways[b]); });
+      const std::vector<size_t> rivals = ranked(f);
       Fresh& fresh = all.emplace_back(Fresh{f, 0, {}});
       for (size_t r = 0; r < std::min(kMostRivals, rivals.size()); ++r)
         if (price_of(f, ways[rivals[r]]) <= kRival * price_of(f, ways[rivals[0]]))
           for (const auto& work : space_.cuts(f, ways[rivals[r]].scheme)) fresh.ways.push_back(way_of(work));
     }
     add(std::move(all), kHopeless);
-  }
-
-  double best_so_far(size_t f, size_t c) const {
-    double best = own(f) ? seconds_of(*own(f)) : 0;
-    for (const Way& w : ways_[f][c].ways)
-      if (w.timed) best = best > 0 ? std::min(best, seconds_of(w)) : seconds_of(w);
-    return best;
-  }
-
-  // Of ways that are estimated to be good those are tried that nobody timed, and those that turn out so are measured.
-  void add(std::vector<Fresh> all, double hopeless) {
-    std::vector<Item> items;
-    std::vector<double> limits;
-    for (Fresh& f : all)
-      for (Way& w : f.ways) {
-        w.timed = !own(f.factor) || w.estimate <= hopeless * own(f.factor)->estimate;
-        if (!w.timed) continue;
-        items.insert(items.end(), w.items.begin(), w.items.end());
-        limits.resize(items.size(), best_so_far(f.factor, f.choice));
-      }
-    times_.try_out(items, limits);
-    items.clear();
-    for (const Fresh& f : all) {
-      double best = best_so_far(f.factor, f.choice);
-      for (const Way& w : f.ways)
-        if (w.timed) best = best > 0 ? std::min(best, seconds_of(w)) : seconds_of(w);
-      bool contested = false;
-      for (const Way& w : f.ways) {
-        if (!w.timed || seconds_of(w) >= kContender * best) continue;
-        items.insert(items.end(), w.items.begin(), w.items.end());
-        contested = true;
-      }
-      if (const Way* standard = own(f.factor); contested && standard)
-        items.insert(items.end(), standard->items.begin(), standard->items.end());
-    }
-    out_.measured += times_.measure(items);
-    for (Fresh& f : all)
-      for (Way& w : f.ways) ways_[f.factor][f.choice].ways.push_back(std::move(w));
   }
 
   // Of the groups that take longest first, and not for long: orders seldom pay, since neighbours need copies.
@@ -304,36 +262,6 @@ class Labeller {
     return out;
   }
 
-  double seconds_of(const Way& w) const {
-    double sum = 0;
-    for (const Item& i : w.items) {
-      const KernelTimes::Known k = times_.known(i, true);
-      sum += k.seconds > 0 ? k.seconds : k.tried > 0 ? k.tried : k.estimate;
-    }
-    return sum;
-  }
-
-  // What was not timed is as much off as the compiler's own choice.
-  double price_of(size_t f, const Way& w) const {
-    if (w.timed) return seconds_of(w);
-    const Way* standard = own(f);
-    return std::max(1.0, standard->estimate > 0 ? seconds_of(*standard) / standard->estimate : 1) * w.estimate;
-  }
-
-  // The cheapest way under a choice; none costs nothing.
-  std::pair<size_t, double> best_way(size_t f, size_t c) const {
-    const std::vector<Way>& ways = ways_[f][c].ways;
-    if (!ways_[f][c].looked_at) return {0, kForbidden};
-    if (ways.empty()) return {0, 0.0};
-    size_t best = 0;
-    const auto priced = [&](size_t i) {
-      return price_of(f, ways[i]) * (i == 0 ? 1 : ways[i].tiles && !ways[0].tiles ? kTileLuck : kLuck);
-    };
-    for (size_t i = 1; i < ways.size(); ++i)
-      if (priced(i) < priced(best)) best = i;
-    return {best, price_of(f, ways[best])};
-  }
-
   void take(const Assignment& a) {
     std::vector<compile::Method> methods(ways_.size());
     for (size_t f = 0; f < ways_.size(); ++f) {
@@ -350,29 +278,14 @@ class Labeller {
     out_.labels = space_.labels(a.choice, methods);
   }
 
-  KernelTimes& times_;
-  const compile::LabelSpace& space_;
   KnownMethods& methods_;
   const LabelOptions& options_;
   const Clock::time_point start_ = Clock::now();
-  std::vector<std::vector<Choice>> ways_;  // by factor and choice
+  double whole_ = 0;  // seconds of the compiler's own ways
   Labelling out_;
 };
 
 }  // namespace
-
-std::optional<KnownMethods::Best> KnownMethods::find(const std::string& group) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = best_.find(group);
-  return it == best_.end() ? std::nullopt : std::optional(it->second);
-}
-
-void KnownMethods::set(const std::string& group, const Best& best) {
-  constexpr size_t kMost = 1 << 14;
-  const std::lock_guard lock(mutex_);
-  if (best_.size() >= kMost) best_.clear();
-  best_[group] = best;
-}
 
 Labelling best_labels(KernelTimes& times, const compile::LabelSpace& space, KnownMethods& methods,
                       const LabelOptions& options) {

@@ -4,13 +4,11 @@
 
 #include <atomic>
 #include <limits>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "compile/label_space.h"
 #include "cost/kernel_times.h"
+#include "cost/known_methods.h"
 
 namespace isomer::cost {
 
@@ -34,23 +32,7 @@ struct LabelOptions {
   double seconds = std::numeric_limits<double>::infinity();  // for all but the compiler's own ways
   const std::atomic<bool>* stop = nullptr;                   // ends it with the best so far
   bool cuts = true;    // also other cuts of the schemes that are best, where kernels are timed
-  bool rough = false;  // the compiler's own ways are only tried where nothing comes near them
-};
-
-// What groups were found to be computed best by, so that graphs which share most of their groups are not labelled from the
-// beginning: a group is known by the kernels that the compiler would make for it.
-class KnownMethods {
- public:
-  struct Best {
-    compile::Method method;
-    bool cuts = false;  // other cuts were looked at too
-  };
-  std::optional<Best> find(const std::string& group) const;
-  void set(const std::string& group, const Best& best);
-
- private:
-  mutable std::mutex mutex_;
-  std::unordered_map<std::string, Best> best_;
+  bool rough = false;  // kernels are only tried, in one go, but for those whose times decide
 };
 
 Labelling best_labels(KernelTimes& times, const compile::LabelSpace& space, KnownMethods& methods,

@@ -221,7 +221,7 @@ bool confirmed(std::vector<double> goes) {
 // The quicker of two goes; none when one of them failed.
 Expected<Timing> lower_of(const Timing& a, Expected<Timing> b) {
   if (!b.ok()) return b;
-  Timing t = a.seconds < b->seconds ? a : *b;
+  Timing t = a.seconds > 0 && (a.seconds < b->seconds || b->seconds <= 0) ? a : *b;
   t.runs = a.runs + b->runs;
   return t;
 }
@@ -261,12 +261,13 @@ std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, cons
   part.most_seconds /= options.goes;
   double best_rate = options.tile_rate;
   std::vector<std::vector<double>> goes(subjects.size());  // seconds
-  for (int go = 0; go < options.goes + (options.goes > 1 ? kDoubtGoes : 0); ++go)
+  for (int go = 0; go < options.goes + kDoubtGoes; ++go)
     for (size_t i = 0; i < subjects.size(); ++i) {
       Subject s = subjects[i];
       s.function = &functions[i];
-      if (go >= options.goes && confirmed(goes[i])) continue;
       if (go > 0 && !out[i].ok()) continue;
+      // One go is enough where it has a time; tile registers may have been slow all the while.
+      if (go >= options.goes && (options.goes > 1 ? confirmed(goes[i]) : out[i]->seconds > 0)) continue;
       Expected<Timing> t = measure_one(s, *jit, part, best_rate);
       if (t.ok()) goes[i].push_back(t->seconds);
       if (go == 0)

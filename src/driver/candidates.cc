@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "driver/labelled.h"
-#include "driver/race.h"
 #include "driver/summary.h"
 #include "ops/table.h"
 #include "passes/manager.h"
@@ -15,7 +14,11 @@ namespace {
 
 constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was priced as folded has to be folded
 
+constexpr double kClearGain = 1.03;  // what a second timing would hardly take back
+
 }  // namespace
+
+bool clearly_faster(double result, double input) { return kClearGain * result <= input; }
 
 Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels,
                                          bool lenient) const {
@@ -53,18 +56,31 @@ Expected<std::optional<Candidate>> CandidateMaker::labelled(const Candidate& fro
   return std::optional(std::move(c));
 }
 
-Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs,
-                                    double seconds) const {
+RaceOptions CandidateMaker::race_options(double seconds) const {
   RaceOptions how;
   how.seconds = seconds;
   how.threads = pricer_.options().threads;
   how.target = pricer_.options().target;
   how.tile_rate = pricer_.tile_rate();
+  return how;
+}
+
+Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs,
+                                    double seconds) const {
+  const RaceOptions how = race_options(seconds);
   std::vector<Executor*> runners;
   for (const Candidate& c : all) runners.push_back(c.executor.get());
   ISOMER_TRY(const std::vector<double> fastest, race(runners, inputs, how));
   for (size_t i = 0; i < all.size(); ++i) all[i].fastest = fastest[i];
   return {};
+}
+
+Expected<bool> CandidateMaker::stays_faster(const Candidate& input, const Candidate& result,
+                                            const std::vector<Tensor>& inputs, double seconds) const {
+  if (clearly_faster(result.fastest, input.fastest)) return true;
+  ISOMER_TRY(const std::vector<double> again,
+             race({input.executor.get(), result.executor.get()}, inputs, race_options(seconds)));
+  return again[1] < again[0];
 }
 
 Figures CandidateMaker::figures(const Candidate& c) const {

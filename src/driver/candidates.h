@@ -12,6 +12,7 @@
 #include "driver/executor.h"
 #include "driver/open_sizes.h"
 #include "driver/optimize.h"
+#include "driver/race.h"
 
 namespace isomer::driver {
 
@@ -22,6 +23,9 @@ struct Candidate {
   std::unique_ptr<Executor> executor;  // nothing: not compiled yet
   double fastest = 1e30;               // seconds
 };
+
+// By so much that it needs no second timing; seconds.
+bool clearly_faster(double result, double input);
 
 // All that is given has to outlive it.
 class CandidateMaker {
@@ -38,11 +42,16 @@ class CandidateMaker {
   Expected<std::optional<Candidate>> labelled(const Candidate& from, const cost::LabelOptions& how,
                                               size_t& untried) const;
   Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs, double seconds) const;
+  // Whether a result that was faster than the input is so clearly, or once more.
+  Expected<bool> stays_faster(const Candidate& input, const Candidate& result, const std::vector<Tensor>& inputs,
+                              double seconds) const;
   Figures figures(const Candidate& candidate) const;
 
   Accuracy accuracy = Accuracy::Checked;  // that candidates are compiled with
 
  private:
+  RaceOptions race_options(double seconds) const;
+
   const ir::Graph& start_;
   const std::vector<const rewrite::Rule*>& rules_;
   const Sizes& sizes_;

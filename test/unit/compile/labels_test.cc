@@ -1,6 +1,7 @@
 // Labels: whatever they say, a model computes the same; and the compiler's own choices are the first of every variable.
 #include "compile/labels.h"
 
+#include <map>
 #include <set>
 
 #include "base/random.h"
@@ -143,6 +144,33 @@ TEST(Labels, CutsAreOtherKernelsOfTheScheme) {
       }
   }
   EXPECT_GT(others, 4U);
+}
+
+// What stands behind a reduction does not matter to what it reduces, sizes and taps do.
+TEST(Labels, ReductionsAreKnownWhateverStandsBehindThem) {
+  const auto ready = passes::run_pipeline(graph_of(R"(
+graph @g(%x: f32[1,16,12,12]) {
+  %a = relu(conv(%x, const f32[16,16,3,3] splat(0.03)){pads=[1,1,1,1]})
+  %b = relu(conv(%a, const f32[16,16,3,3] splat(0.02)){pads=[1,1,1,1]})
+  %c = relu(add(conv(%b, const f32[16,16,3,3] splat(0.04)){pads=[1,1,1,1]}, %a))
+  %d = relu(conv(%c, const f32[16,16,3,3] splat(0.05)){pads=[2,2,2,2], dilations=[2,2]})
+  %e = relu(conv(%d, const f32[16,16,1,1] splat(0.06)))
+  return max_pool(%e){kernel_shape=[2,2], strides=[2,2]}
+})"),
+                                          ops::table(), "inference");
+  ASSERT_TRUE(ready.ok());
+  KernelCache cache;
+  const LowerOptions options = options_for_host(cache);
+  const auto space = LabelSpace::make(*ready, ops::table(), options);
+  ASSERT_TRUE(space.ok());
+  std::map<std::string, size_t> reductions;
+  for (size_t f = 0; f < space->factors().size(); ++f) ++reductions[space->reduction_of(f)];
+  EXPECT_GE(reductions[""], 1U);  // the pool
+  reductions.erase("");
+  size_t most = 0;
+  for (const auto& [text, count] : reductions) most = std::max(most, count);
+  EXPECT_EQ(most, 2U);               // b and c; a reads an input, which lies otherwise
+  EXPECT_EQ(reductions.size(), 4U);  // a, both of them, d, e
 }
 
 TEST(Labels, WhatFitsNothingIsLeftOut) {

@@ -109,7 +109,11 @@ TEST(Winograd, VideosInTwoParts) {
     options.cache = &cache;
     const auto space = compile::LabelSpace::make(plain, ops::table(), options);
     ASSERT_TRUE(space.ok());
-    const std::vector<compile::Method> methods(space->factors().size(), compile::Algorithm::SplitFiltering);
+    // Tiles of 2x2 and of 2x4 outputs: the larger ones round more.
+    const int64_t outputs = seed % 2 == 0 ? 2 : 4;
+    const double tolerance = outputs == 2 ? 2e-5 : 3.5e-5;
+    const compile::Method filtering(compile::Algorithm::SplitFiltering, {0, 0, 0, outputs});
+    const std::vector<compile::Method> methods(space->factors().size(), filtering);
     const compile::Labels labels = space->labels(std::vector<size_t>(space->variables().size()), methods);
     auto labelled = driver::with_labels(plain, print(labels, options.target));
     ASSERT_TRUE(labelled.ok());
@@ -125,7 +129,7 @@ TEST(Winograd, VideosInTwoParts) {
     double largest = 0;
     for (int64_t i = 0; i < (*want)[0].size(); ++i) largest = std::max(largest, std::abs((*want)[0].real(i)));
     for (int64_t i = 0; i < (*want)[0].size(); ++i)
-      ASSERT_NEAR((*got)[0].real(i), (*want)[0].real(i), 2e-5 * largest) << i;
+      ASSERT_NEAR((*got)[0].real(i), (*want)[0].real(i), tolerance * largest) << i;
   }
 }
 
