@@ -74,7 +74,10 @@ const te::Node* only_read(const Scene& scene, const Expr& e) {
            (type == DType::F32 || type == DType::U8 || type == DType::I8);
     found = n.operator->();
   });
-  return fine ? found : nullptr;
+  if (!fine || !found) return nullptr;
+  te::Substitution without;
+  without.reads([](const te::Node& n, const std::vector<Expr>&) { return te::cast(n.dtype, Expr(0)); });
+  return te::free_vars(without(e)).empty() ? found : nullptr;
 }
 
 // Sums and maxima of what is made of one read, and sums of its products with constants: what stands outside does not count.

@@ -91,6 +91,10 @@ TEST(Planes, Pools) {
                          "average_pool(%x){kernel_shape=[3,3], pads=[1,1,1,1]}",
                          "average_pool(%x){kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1}"})
     expect_compiles(fmt::format("graph @g(%x: f32[1,5,13,34]) {{ return {} }}", op));
+  // Zeros to the left, which every second place leaves out: the read stays inside, what is made of it asks for its place.
+  expect_compiles(
+      "graph @g(%x: f32[1,1,5,5]) { %p = pad(%x, [0,0,0,2,0,0,0,0]) return average_pool(%p){kernel_shape=[2,1], "
+      "pads=[1,0,0,0], strides=[2,2]} }");
 }
 
 }  // namespace
