@@ -37,6 +37,7 @@ struct InputDef {
   DTypeSet types;
   Arity arity = Arity::Required;
   int at_least = 0;  // Variadic: fewest accepted
+  int since = 0;     // the opset of ONNX that brought it, where the form is older
 };
 
 // An output's element type: a variable ("T"), a type ("i64"), an attribute ("$to": a type, or a tensor of that type), or
@@ -53,10 +54,12 @@ struct AttrDef {
   std::optional<AttrValue> standard = std::nullopt;  // the value when absent
   bool required = false;  // absent without a standard value: "not given" is a state of its own
   bool symbolic = false;  // read with size_attr or sizes_attr, so it may be Sizes
+  int since = 0;          // the opset of ONNX that brought it, where the form is older
 };
 
 // How ONNX files write the operator. `since` lists the opsets at which its form or meaning changed, first to last.
-// The record's own inputs and attributes are those of the newest form; `stable` is the first opset that has it.
+// The record's own inputs and attributes are those of the newest form; `stable` is the first opset that has it, but for
+// inputs and attributes with a `since` of their own.
 struct OnnxForm {
   std::string type;
   std::vector<int> since = {1};

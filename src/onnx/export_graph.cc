@@ -22,7 +22,8 @@ int64_t ir_version_of(int64_t opset) {
   if (opset <= 18) return 8;
   if (opset <= 20) return 9;
   if (opset <= 22) return 10;
-  return opset == 23 ? 11 : 12;
+  if (opset <= 24) return opset - 12;
+  return opset <= 27 ? 13 : 14;
 }
 
 bool is_reserved(const std::string& name) {
@@ -34,6 +35,16 @@ int64_t captures_of(const ir::Node& n) {
   if (const auto* count = n.attrs.get<int64_t>("op_captures")) return *count;
   const auto* count = n.op->attr("captures") ? n.attrs.get<int64_t>("captures") : nullptr;
   return count ? *count : 0;
+}
+
+// The newest opset that an input or attribute of the node asks for by itself; 0: none does.
+int newest_part(const ir::Node& n) {
+  int newest = 0;
+  for (size_t i = 0; i < std::min(n.inputs.size(), n.op->inputs.size()); ++i)
+    if (!n.inputs[i].is_none()) newest = std::max(newest, n.op->inputs[i].since);
+  for (const auto& [name, value] : n.attrs)
+    if (const ir::AttrDef* attr = n.op->attr(name)) newest = std::max(newest, attr->since);
+  return newest;
 }
 
 void write_alias(const std::string& value, const std::string& name, GraphProto& out) {
@@ -200,7 +211,7 @@ Expected<void> Exporter::write_node(const ir::Graph& graph, const ir::Node& n, c
     const ir::OnnxForm& form = n.op->onnx.front();
     node.set_op_type(form.type);
     if (!form.domain.empty()) node.set_domain(form.domain);
-    need(form.domain, form.stable);
+    need(form.domain, std::max(form.stable, newest_part(n)));
   }
   if (!n.label.empty()) node.set_name(frame.unique_label(n.label));
   for (const std::string& name : inputs) node.add_input(name);

@@ -91,17 +91,17 @@ ir::OpDef op_attention() {
                {"attn_mask", "U", kAllTypes, Optional},
                {"past_key", "T1", kFloats, Optional},
                {"past_value", "T2", kFloats, Optional},
-               {"nonpad_kv_seqlen", "L", kIndexInts, Optional}};
+               {.name = "nonpad_kv_seqlen", .var = "L", .types = kIndexInts, .arity = Optional, .since = 24}};
   op.outputs = {{"y", "T1"},
                 {"present_key", "T1", Optional},
                 {"present_value", "T2", Optional},
                 {"qk_matmul_output", "T1", Optional}};
   op.attrs = {{.name = "is_causal", .kind = Int, .standard = ir::AttrValue(int64_t{0})},
               {.name = "kv_num_heads", .kind = Int},
-              {.name = "left_window_size", .kind = Int, .standard = ir::AttrValue(int64_t{-1})},
+              {.name = "left_window_size", .kind = Int, .standard = ir::AttrValue(int64_t{-1}), .since = 25},
               {.name = "q_num_heads", .kind = Int},
               {.name = "qk_matmul_output_mode", .kind = Int, .standard = ir::AttrValue(int64_t{0})},
-              {.name = "right_window_size", .kind = Int, .standard = ir::AttrValue(int64_t{-1})},
+              {.name = "right_window_size", .kind = Int, .standard = ir::AttrValue(int64_t{-1}), .since = 25},
               {.name = "scale", .kind = Real},
               {.name = "softcap", .kind = Real, .standard = ir::AttrValue(0.0)},
               {.name = "softmax_precision", .kind = DType}};

@@ -81,7 +81,7 @@ ir::OpDef op_space_to_depth() {
   op.inputs = {{"input", "T", kAllTypes}};
   op.outputs = {{"output", "T"}};
   op.attrs = {{.name = "blocksize", .kind = ir::AttrKind::Int, .required = true, .symbolic = true},
-              {"mode", ir::AttrKind::String, std::string("DCR")}};
+              {.name = "mode", .kind = ir::AttrKind::String, .standard = std::string("DCR"), .since = 28}};
   op.compute = space_to_depth;
   op.laws = {"depth_to_space(space_to_depth(?x){blocksize=2}){blocksize=2} == ?x",
              "depth_to_space(space_to_depth(?x){blocksize=2, mode=\"CRD\"}){blocksize=2, mode=\"CRD\"} == ?x"};

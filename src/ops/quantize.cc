@@ -134,7 +134,7 @@ ir::OpDef op_quantize_linear() {
   op.attrs = {{"axis", ir::AttrKind::Int, int64_t{1}},
               {"block_size", ir::AttrKind::Int, int64_t{0}},
               {"output_dtype", ir::AttrKind::DType},
-              {"precision", ir::AttrKind::DType},
+              {.name = "precision", .kind = ir::AttrKind::DType, .since = 23},
               {"saturate", ir::AttrKind::Int, int64_t{1}}};
   op.infer_unranked = true;
   op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
@@ -176,7 +176,7 @@ ir::OpDef op_dequantize_linear() {
   op.outputs = {{"y", "$output_dtype|T2"}};
   op.attrs = {{"axis", ir::AttrKind::Int, int64_t{1}},
               {"block_size", ir::AttrKind::Int, int64_t{0}},
-              {"output_dtype", ir::AttrKind::DType}};
+              {.name = "output_dtype", .kind = ir::AttrKind::DType, .since = 23}};
   op.compute = [](const ir::OpContext& c) -> Expected<te::Program> {
     te::Builder b;
     const auto in = c.declare(b);
