@@ -44,7 +44,8 @@ ir::Value to_all_keys(Compose& f, ir::Value mask, ir::Value keys) {
 
 // Which keys a query may see: by the mask, by how many there are, and by its own place among them.
 void restrict(Compose& f, const ir::OpContext& c, std::span<const ir::Value> in, Attention& a) {
-  if (c.has(Mask)) (c.dtype(Mask) == DType::Bool ? a.keep : a.bias) = to_all_keys(f, in[Mask], a.k);
+  if (c.has(Mask) && c.dtype(Mask) == DType::Bool) a.keep = to_all_keys(f, in[Mask], a.k);
+  if (c.has(Mask) && c.dtype(Mask) != DType::Bool) a.bias = to_all_keys(f, f.cast(in[Mask], c.dtype(Q)), a.k);
   a.causal = c.flag("is_causal");
   a.before = c.integer("left_window_size");
   a.after = c.integer("right_window_size");

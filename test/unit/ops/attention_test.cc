@@ -129,6 +129,18 @@ TEST(Attention, GivesZerosWhereNothingIsAttendedTo) {
   expect_near(y->at(0), loops(q, k, v, 0.5, bias));
 }
 
+TEST(Attention, KeepsAwayKeysBehindItsMask) {
+  const Tensor q = noise({1, 1, 2, 4}, 1), k = noise({1, 1, 5, 4}, 2), v = noise({1, 1, 5, 4}, 3);
+  for (const DType type : {DType::F32, DType::I32}) {
+    const auto y = run_one("attention", {q, k, v, Tensor::of<double>(type, {2, 3}, {0, 1, 2, 1, 0, 3})});
+    ASSERT_TRUE(y.ok()) << y.error().to_string();
+    const double bias[] = {0, 1, 2, 1, 0, 3};
+    expect_near(y->at(0), loops(q, k, v, 0.5, [&](int64_t, int64_t, int64_t i, int64_t j) {
+                  return j < 3 ? bias[i * 3 + j] : -INFINITY;
+                }));
+  }
+}
+
 TEST(Attention, SeesAWindowAroundItsPlace) {
   const Tensor q = noise({1, 1, 4, 4}, 1), k = noise({1, 1, 6, 4}, 2), v = noise({1, 1, 6, 4}, 3);
   const auto y = run_one("attention", {q, k, v}, {{"left_window_size", int64_t{2}}, {"right_window_size", int64_t{1}}});
