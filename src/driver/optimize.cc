@@ -339,10 +339,10 @@ class Optimization {
         continue;
       }
       if (out_.culprit->application > 0) return {};
-      out_.warnings.push_back(
-          fmt::format("layouts and algorithms that were found are left out: they round more than is allowed ({:.2g} of the "
-                      "largest magnitude)",
-                      out_.culprit->error));
+      out_.warnings.push_back(fmt::format(
+          "layouts and algorithms that were found are left out: they round more than is allowed ({:.2g} of the "
+          "largest magnitude)",
+          out_.culprit->error));
       out_.culprit.reset();
       all.erase(all.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -433,7 +433,7 @@ class Optimization {
   rewrite::RuleLibrary library_;
   std::vector<const rewrite::Rule*> rules_;
   std::shared_ptr<cost::Pricer> pricer_;
-  std::optional<CandidateMaker> candidates_;  // of out_.start
+  std::optional<CandidateMaker> candidates_;   // of out_.start
   std::vector<std::vector<Tensor>> expected_;  // what the original gives for each set of inputs, once it was asked
   Optimized out_;
   Clock::time_point begin_;
