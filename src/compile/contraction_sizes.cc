@@ -160,9 +160,11 @@ void ContractionKernel::take_cut() {
     const int64_t wanted = std::clamp<int64_t>(cut_.rows / tile_rows_, 1, tiles) * tile_rows_;
     const bool fits =
         image_ || in_place() || element_bytes() * depth() * wanted <= kMostGathered * scene_.target.l2_bytes;
-    if (fits) block_rows_ = wanted;
-    if (fits) uneven_ = false;
-    if (fits) chunk_ = depth();
+    if (fits) {
+      block_rows_ = wanted;
+      uneven_ = false;
+      chunk_ = depth();
+    }
     blocks_ = ceil_div(rows(), block_rows_);
   }
   if (cut_.parts > 0) splits_ = std::clamp<int64_t>(cut_.parts, 1, panels_);

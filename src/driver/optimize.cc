@@ -356,7 +356,7 @@ class Optimization {
     ISOMER_TRY(std::vector<Candidate> all, contenders());
     ISOMER_CHECK_OK(leave_out_inexact(all, sized, sets));
     if (out_.culprit) return {};
-    if (all.size() > 1 && (given() || all[1].labels.empty())) {
+    if (all.size() > 1) {
       ISOMER_CHECK_OK(check(all[1], sized, sets));
       if (out_.culprit) return {};
     }

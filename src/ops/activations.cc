@@ -6,6 +6,7 @@
 
 #include "ir/op.h"
 #include "ops/broadcast.h"
+#include "ops/compose.h"
 #include "ops/elementwise.h"
 #include "ops/legacy.h"
 
@@ -168,16 +169,20 @@ ir::OpDef op_swish() {
 }
 
 ir::OpDef op_swi_glu() {
-  return binary({.name = "swi_glu",
-                 .doc = "A gate through swish, times the other input.",
-                 .types = kFloats,
-                 .attrs = {real_attr("alpha", 1)},
-                 .onnx = {{.type = "SwiGLU", .since = {28}, .stable = 28}},
-                 .laws = {"swi_glu(?a, ?b) == mul(swish(?a), ?b)"},
-                 .samples = {"swi_glu(f32[2,3], f32[2,3])", "swi_glu(f32[2,3], f32[2,3]){alpha=1.5}"}},
-                [](const Expr& a, const Expr& b, const ir::OpContext& c) {
-                  return a * logistic(number(a, c.real("alpha")) * a) * b;
-                });
+  ir::OpDef op;
+  op.name = "swi_glu";
+  op.doc = "A gate through swish, times the other input.";
+  op.inputs = {{"a", "T", kFloats}, {"b", "T", kFloats}};
+  op.outputs = {{"y", "T"}};
+  op.attrs = {real_attr("alpha", 1)};
+  op.expand = [](const ir::OpContext& c, ir::GraphBuilder& b,
+                 std::span<const ir::Value> in) -> Expected<std::vector<ir::Value>> {
+    Compose f(b);
+    return f.finish({f.mul(f("swish", {in[0]}, {{"alpha", c.real("alpha")}}), in[1])});
+  };
+  op.samples = {"swi_glu(f32[2,3], f32[2,3])", "swi_glu(f32[2,3], f32[2,3]){alpha=1.5}"};
+  op.onnx = {{.type = "SwiGLU", .since = {28}, .stable = 28}};
+  return op;
 }
 
 ir::OpDef op_gelu() {

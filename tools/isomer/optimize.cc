@@ -84,7 +84,7 @@ std::string rewrites(const driver::Optimized& r) {
 std::string why_not(const search::LeftCase& c) {
   const std::string percent = fmt::format("{:.1f}%", 100 * std::abs(c.change));
   switch (c.why) {
-    case search::WhyNot::Slower: return "priced " + percent + " slower";
+    case search::WhyNot::Slower: return percent == "0.0%" ? "priced the same" : "priced " + percent + " slower";
     case search::WhyNot::Same: return "the compiler makes the same kernels";
     case search::WhyNot::Small: return "priced " + percent + " faster: a gain must be 2%";
     case search::WhyNot::Unsure: return "priced " + percent + " faster, not confirmed by a second look";
