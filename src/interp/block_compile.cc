@@ -9,9 +9,8 @@
 #include <unordered_map>
 
 #include "base/arithmetic.h"
-#include "interp/affine.h"
-#include "interp/contract_match.h"
 #include "interp/contract_plan.h"
+#include "interp/stage_facts.h"
 #include "te/scalar.h"
 
 namespace isomer::interp {
@@ -45,49 +44,23 @@ struct Scope {
   std::map<std::pair<bool, int>, Reg> splats;        // by kind and register
 };
 
-constexpr int kMaxDepth = 6000;
-
-// The lane axis: the innermost that fills a block well, or else the longest; best one that no index divides, since a
-// quotient that is the same in all lanes keeps the index affine.
-int choose_lane_axis(const std::vector<int64_t>& dims, const std::vector<bool>& divided) {
-  int best = -1, whole = -1;
-  for (int i = static_cast<int>(dims.size()) - 1; i >= 0; --i)
-    if (!divided[static_cast<size_t>(i)] &&
-        (whole < 0 || dims[static_cast<size_t>(i)] > dims[static_cast<size_t>(whole)]))
-      whole = i;
-  if (whole >= 0 && dims[static_cast<size_t>(whole)] >= 4) {
-    for (int i = static_cast<int>(dims.size()) - 1; i >= 0; --i)
-      if (!divided[static_cast<size_t>(i)] && dims[static_cast<size_t>(i)] >= 24) return i;
-    return whole;
-  }
-  for (int i = static_cast<int>(dims.size()) - 1; i >= 0; --i) {
-    const int64_t d = dims[static_cast<size_t>(i)];
-    if (d >= 24) return i;
-    if (best < 0 || d > dims[static_cast<size_t>(best)]) best = i;
-  }
-  return best;
-}
-
 class Compiler {
  public:
   Compiler(const te::Stage& stage, const std::vector<int64_t>& dims, const std::vector<const Tensor*>& slots,
            const CompileOptions& options)
-      : stage_(stage), dims_(dims), tensors_(slots), options_(options), affine_(extents_) {}
+      : stage_(stage), dims_(dims), options_(options), facts_(stage, dims, slots) {}
 
   Expected<BlockProgram> compile() {
     out_.slots = static_cast<int>(dims_.size());
-    divided_.resize(dims_.size());
-    for (size_t i = 0; i < dims_.size(); ++i) extents_[stage_.axes[i].id] = dims_[i];
-    collect_extents(stage_.body, 0);
-    out_.lane_axis = choose_lane_axis(dims_, divided_);
-    if (!hides_axis_)
-      affine_.quotient = [this](const Affine& x, int64_t divisor, bool remainder) {
+    out_.lane_axis = facts_.lane_axis();
+    if (!facts_.hides_axis())
+      facts_.affine.quotient = [this](const Affine& x, int64_t divisor, bool remainder) {
         return quotient(x, divisor, remainder);
       };
     scopes_.resize(2);
     Reg r;
-    if (why_.empty()) r = emit(stage_.body, {});
-    if (!why_.empty()) return Diagnostic("E-eval", why_);
+    if (facts_.why().empty()) r = emit(stage_.body, {});
+    if (!facts_.why().empty()) return Diagnostic("E-eval", facts_.why());
     out_.result = r.id;
     out_.result_uniform = r.uniform;
     out_.once = std::move(scopes_[0].body);
@@ -98,47 +71,8 @@ class Compiler {
 
  private:
   Reg fail(std::string why) {
-    if (why_.empty()) why_ = std::move(why);
+    facts_.fail(std::move(why));
     return {};
-  }
-
-  // Extents of all reduction axes, free variables of every node, and the depth that the recursion can bear.
-  void collect_extents(const Expr& e, int depth) {
-    if (depth > kMaxDepth) {
-      fail(fmt::format("stage {}: an expression is nested more than {} deep", quoted(stage_.name), kMaxDepth));
-      return;
-    }
-    if (free_.count(&*e) || !why_.empty()) return;
-    for (const te::Axis& a : e->axes) {
-      if (!a.extent.is_const()) {
-        fail("the extent " + a.extent.to_string() + " is not known");
-        return;
-      }
-      hides_axis_ = hides_axis_ || stage_axis(a.id) >= 0;
-      const auto [it, fresh] = extents_.emplace(a.id, a.extent.value());
-      if (!fresh) it->second = std::max(it->second, a.extent.value());
-    }
-    std::vector<int> vars;
-    if (e->kind == Kind::Var) vars.push_back(e->var);
-    for (const Expr& x : e->args) {
-      collect_extents(x, depth + 1);
-      if (!why_.empty()) return;
-      const auto& inner = free_[&*x];
-      vars.insert(vars.end(), inner.begin(), inner.end());
-    }
-    std::sort(vars.begin(), vars.end());
-    vars.erase(std::unique(vars.begin(), vars.end()), vars.end());
-    for (const te::Axis& a : e->axes) std::erase(vars, a.id);
-    if (e->kind == Kind::Binary && (e->binary == te::BinaryOp::FloorDiv || e->binary == te::BinaryOp::FloorMod))
-      for (int v : vars)
-        if (const int i = stage_axis(v); i >= 0) divided_[static_cast<size_t>(i)] = true;
-    free_[&*e] = std::move(vars);
-  }
-
-  int stage_axis(int id) const {
-    for (size_t i = stage_.axes.size(); i-- > 0;)
-      if (stage_.axes[i].id == id) return static_cast<int>(i);
-    return -1;
   }
 
   // x / divisor or x % divisor as an axis of its own, when it is the same in all lanes but for a remainder's last part.
@@ -146,7 +80,7 @@ class Compiler {
     Affine rest{x.constant, {}}, lanes;
     int64_t unit = std::gcd(divisor, x.constant);
     for (const auto& [axis, k] : x.terms) {
-      const int i = stage_axis(axis);
+      const int i = facts_.axis(axis);
       if (i < 0 && !invented_.count(axis)) return std::nullopt;
       if (i >= 0 && i == out_.lane_axis) {
         lanes.terms.emplace_back(axis, k);
@@ -156,7 +90,7 @@ class Compiler {
       }
     }
     if (lanes.terms.empty()) unit = 1;
-    const auto part = range_of(lanes, extents_), all = range_of(rest, extents_);
+    const auto part = range_of(lanes, facts_.extents), all = range_of(rest, facts_.extents);
     if (!part || !all || part->low < 0 || part->high >= unit || all->low < 0) return std::nullopt;
     const int axis = invent({rest, divisor, remainder, remainder ? unit : 1}, *all);
     Affine out{0, {{axis, remainder ? unit : 1}}};
@@ -175,7 +109,7 @@ class Compiler {
       if (known == q) return id;
     const int id = -2 - static_cast<int>(quotients_.size());
     Derived d{out_.slots++, *resolve(q.x), q.divisor, q.remainder, q.unit};
-    extents_[id] = (q.remainder ? std::min(range.high, q.divisor - 1) : range.high / q.divisor) / q.unit + 1;
+    facts_.extents[id] = (q.remainder ? std::min(range.high, q.divisor - 1) : range.high / q.divisor) / q.unit + 1;
     invented_[id] = d.slot;
     quotients_.emplace_back(id, q);
     out_.derived.push_back(std::move(d));
@@ -189,7 +123,7 @@ class Compiler {
   }
   int level_of(const Node& n) {
     int level = 0;
-    for (int v : free_[&n]) level = std::max(level, axis_level(v));
+    for (int v : facts_.free(n)) level = std::max(level, axis_level(v));
     return level;
   }
   // The slot of an axis, or -1 when no loop has it.
@@ -197,7 +131,7 @@ class Compiler {
     for (size_t l = scopes_.size(); l-- > 1;)
       if (scopes_[l].axis == id) return scopes_[l].slot;
     if (const auto it = invented_.find(id); it != invented_.end()) return it->second;
-    return stage_axis(id);
+    return facts_.axis(id);
   }
   std::optional<Form> resolve(const Affine& a) {
     Form f{a.constant, {}, 0};
@@ -211,49 +145,6 @@ class Compiler {
       if (slot == out_.lane_axis) f.lane = k;
     }
     return f;
-  }
-
-  // Whether evaluating the expression may end in an error, so that it must not be evaluated where it is not asked for.
-  bool can_fail(const Expr& e) {
-    const auto it = fails_.find(&*e);
-    if (it != fails_.end()) return it->second;
-    const bool r = compute_can_fail(e);
-    return fails_[&*e] = r;
-  }
-  bool compute_can_fail(const Expr& e) {
-    if (e->kind == Kind::Reduce && contraction(e)) return false;
-    for (const Expr& x : e->args)
-      if (can_fail(x)) return true;
-    if (e->kind == Kind::Read) return !safe_read(*e);
-    if (e->kind != Kind::Binary || is_float(e->args[0].dtype())) return false;
-    if (e->binary < te::BinaryOp::Div || e->binary > te::BinaryOp::FloorMod) return false;
-    const Expr& d = e->args[1];
-    return !(d->kind == Kind::Int && d->integer != 0);
-  }
-  bool safe_read(const Node& n) {
-    const Tensor* t = tensor(n);
-    if (!t) return false;
-    for (size_t i = 0; i < n.args.size(); ++i) {
-      const auto& a = affine_.read(n.args[i]);
-      const auto r = a ? range_of(*a, extents_) : std::nullopt;
-      if (!r || r->low < 0 || r->high >= t->dims()[i]) return false;
-    }
-    return true;
-  }
-  const Tensor* tensor(const Node& n) {
-    const auto slot = static_cast<size_t>(n.tensor);
-    const Tensor* t = slot < tensors_.size() ? tensors_[slot] : nullptr;
-    if (!t || t->rank() != n.args.size() || is_float(t->dtype()) != is_float(n.dtype) || t->dtype() == DType::Opaque) {
-      fail(fmt::format("stage {} reads slot {} as {} of rank {}, which it is not", quoted(stage_.name), slot,
-                       isomer::name(n.dtype), n.args.size()));
-      return nullptr;
-    }
-    return t;
-  }
-  const ContractionMatch* contraction(const Expr& e) {
-    const auto [it, fresh] = contractions_.try_emplace(&*e);
-    if (fresh) it->second = match_contraction(*e, tensors_, affine_, extents_);
-    return it->second ? &*it->second : nullptr;
   }
 
   Reg fresh_register(bool real, bool uniform, int level) {
@@ -286,19 +177,19 @@ class Compiler {
   }
 
   Reg emit(const Expr& e, Mask mask) {
-    if (!why_.empty()) return {};
-    if (!can_fail(e)) mask = {};
+    if (!facts_.why().empty()) return {};
+    if (!facts_.can_fail(e)) mask = {};
     const int level = std::max(level_of(*e), mask.level);
     const std::pair key(&*e, mask.id);
     const auto& known = scopes_[static_cast<size_t>(level)].known;
     if (const auto it = known.find(key); it != known.end()) return it->second;
     const Reg r = emit_new(e, mask, level);
-    if (why_.empty()) scopes_[static_cast<size_t>(level)].known[key] = r;
+    if (facts_.why().empty()) scopes_[static_cast<size_t>(level)].known[key] = r;
     return r;
   }
 
   Reg emit_new(const Expr& e, const Mask& mask, int level) {
-    if (const auto& a = affine_.read(e)) return emit_affine(*a, level);
+    if (const auto& a = facts_.affine.read(e)) return emit_affine(*a, level);
     switch (e->kind) {
       case Kind::Int: return constant_int(e->integer);
       case Kind::Real: return constant_real(e->real);
@@ -334,7 +225,7 @@ class Compiler {
   }
 
   Reg emit_read(const Node& n, const Mask& mask, int level) {
-    const Tensor* t = tensor(n);
+    const Tensor* t = facts_.tensor(n);
     if (!t) return {};
     Read read;
     read.tensor = t;
@@ -343,11 +234,11 @@ class Compiler {
     for (size_t i = t->size() == 0 ? 0 : t->rank(); i-- > 1;) strides[i - 1] = strides[i] * t->dims()[i];
     std::optional<Affine> address = Affine{};
     for (size_t i = 0; i < n.args.size() && address; ++i) {
-      const auto& a = affine_.read(n.args[i]);
+      const auto& a = facts_.affine.read(n.args[i]);
       const auto part = a ? scale(*a, strides[i]) : std::nullopt;
       address = part ? add(*address, *part) : std::nullopt;
     }
-    if (address && !range_of(*address, extents_)) address.reset();
+    if (address && !range_of(*address, facts_.extents)) address.reset();
     bool uniform = true;
     if (address) {
       const auto f = resolve(*address);
@@ -356,8 +247,8 @@ class Compiler {
       read.address = *f;
       uniform = f->lane == 0;
       for (size_t i = 0; i < n.args.size(); ++i) {
-        const Affine& a = *affine_.read(n.args[i]);
-        const auto r = range_of(a, extents_);
+        const Affine& a = *facts_.affine.read(n.args[i]);
+        const auto r = range_of(a, facts_.extents);
         if (r && r->low >= 0 && r->high < t->dims()[i]) continue;
         read.checks.push_back({*resolve(a), t->dims()[i]});
         uniform = uniform && read.checks.back().index.lane == 0;
@@ -389,9 +280,10 @@ class Compiler {
   Reg emit_binary(const Expr& e, const Mask& mask, int level) {
     const Node& n = *e;
     if (n.dtype == DType::Bool && (n.binary == te::BinaryOp::Le || n.binary == te::BinaryOp::Lt))
-      if (const auto g = affine_.guards(e); g && g->size() == 1) return emit_affine((*g)[0], level, Code::AffineTest);
+      if (const auto g = facts_.affine.guards(e); g && g->size() == 1)
+        return emit_affine((*g)[0], level, Code::AffineTest);
     const Reg a = emit(n.args[0], mask), b = emit(n.args[1], mask);
-    if (!why_.empty()) return {};
+    if (!facts_.why().empty()) return {};
     const bool real_in = is_float(n.args[0].dtype()), real = is_float(n.dtype);
     const bool uniform = a.uniform && b.uniform;
     Instruction i = instruction(real ? Code::RealBinary : real_in ? Code::RealCompare : Code::IntBinary, uniform, mask);
@@ -426,10 +318,10 @@ class Compiler {
 
   Reg emit_select(const Node& n, const Mask& mask, int level) {
     const Reg c = emit(n.args[0], mask);
-    if (!why_.empty()) return {};
-    const Reg a = emit(n.args[1], can_fail(n.args[1]) ? narrow(mask, c, false) : Mask{});
-    const Reg b = emit(n.args[2], can_fail(n.args[2]) ? narrow(mask, c, true) : Mask{});
-    if (!why_.empty()) return {};
+    if (!facts_.why().empty()) return {};
+    const Reg a = emit(n.args[1], facts_.can_fail(n.args[1]) ? narrow(mask, c, false) : Mask{});
+    const Reg b = emit(n.args[2], facts_.can_fail(n.args[2]) ? narrow(mask, c, true) : Mask{});
+    if (!facts_.why().empty()) return {};
     const bool real = is_float(n.dtype), uniform = a.uniform && b.uniform && c.uniform;
     Instruction i = instruction(real ? Code::SelectReal : Code::SelectInt, uniform);
     i.c = c.id;
@@ -472,7 +364,7 @@ class Compiler {
     std::optional<int64_t> points = 1;
     for (const te::Axis& a : n.axes) points = points ? checked_mul(*points, a.extent.value()) : points;
     if (!points) return fail(fmt::format("stage {}: a reduction has more than 2^63 points", quoted(stage_.name)));
-    if (const ContractionMatch* m = contraction(e)) return emit_contraction(*m, level);
+    if (const ContractionMatch* m = facts_.contraction(e)) return emit_contraction(*m, level);
     std::vector<Scope> tail(std::make_move_iterator(scopes_.begin() + level + 1),
                             std::make_move_iterator(scopes_.end()));
     scopes_.resize(static_cast<size_t>(level) + 1);
@@ -508,12 +400,12 @@ class Compiler {
       skip.a = w.id;
       scopes_.back().body.push_back(std::move(skip));
     }
-    const bool body_fails = can_fail(n.args[0]);
+    const bool body_fails = facts_.can_fail(n.args[0]);
     const Mask inner = !body_fails ? Mask{}
                        : always    ? mask
                                    : narrow(mask, {where.id, where.uniform, where.level}, false);
     const Reg v = emit(n.args[0], inner);
-    if (!why_.empty()) return {};
+    if (!facts_.why().empty()) return {};
     const bool uniform = v.uniform && where.uniform, real_in = is_float(n.args[0].dtype());
     const Code code = is_arg(n.combiner) ? (real_in ? Code::ArgReal : Code::ArgInt)
                                          : (real_in ? Code::CombineReal : Code::CombineInt);
@@ -598,20 +490,12 @@ class Compiler {
 
   const te::Stage& stage_;
   const std::vector<int64_t>& dims_;
-  const std::vector<const Tensor*>& tensors_;
   const CompileOptions options_;
-  Extents extents_;
-  AffineReader affine_;
-  std::vector<bool> divided_;                        // stage axes that stand in a quotient
-  bool hides_axis_ = false;                          // a reduction has an axis of the stage again
+  StageFacts facts_;
   std::vector<std::pair<int, Quotient>> quotients_;  // by invented axis
   std::unordered_map<int, int> invented_;            // invented axis -> slot
-  std::unordered_map<const Node*, std::vector<int>> free_;
-  std::unordered_map<const Node*, bool> fails_;
-  std::unordered_map<const Node*, std::optional<ContractionMatch>> contractions_;
   std::vector<Scope> scopes_;
   BlockProgram out_;
-  std::string why_;
 };
 
 }  // namespace
