@@ -24,8 +24,12 @@ struct Candidate {
   double fastest = 1e30;               // seconds
 };
 
-// By so much that it needs no second timing; seconds.
+// By more than noise; by so much that it needs no second timing. Seconds.
+bool faster(double result, double input);
 bool clearly_faster(double result, double input);
+
+// The steps of regions that gain at least this share of their price.
+std::vector<search::Step> promising(const std::vector<search::Step>& steps, double gain);
 
 // All that is given has to outlive it.
 class CandidateMaker {
@@ -42,7 +46,7 @@ class CandidateMaker {
   Expected<std::optional<Candidate>> labelled(const Candidate& from, const cost::LabelOptions& how,
                                               size_t& untried) const;
   Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs, double seconds) const;
-  // Whether a result that was faster than the input is so clearly, or once more.
+  // Whether a result that was faster than the input is so clearly, or by more than noise in the fastest of more runs.
   Expected<bool> stays_faster(const Candidate& input, const Candidate& result, const std::vector<Tensor>& inputs,
                               double seconds) const;
   Figures figures(const Candidate& candidate) const;

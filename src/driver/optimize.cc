@@ -1,17 +1,12 @@
 #include "driver/optimize.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
-#include <set>
 
 #include "driver/open_sizes.h"
 #include "driver/rule_files.h"
-#include "driver/trace_file.h"
-#include "driver/verdict.h"
 #include "ops/table.h"
 #include "passes/manager.h"
 #include "rewrite/proof.h"
@@ -20,6 +15,7 @@
 #include "codegen/codegen.h"
 #include "cost/pricer.h"
 #include "driver/candidates.h"
+#include "driver/recollection.h"
 #endif
 
 namespace isomer::driver {
@@ -28,11 +24,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kNoise = 1.01;      // times within this of each other are the same
-constexpr double kPromising = 0.03;  // gain of a region below which its rewrites may be left out
+constexpr double kNoise = 1.02;      // times within this of each other are the same: they do not choose
+constexpr double kPromising = 0.06;  // gain of a region below which its rewrites may be left out
 // Of the budget: until labels of the start are found, and for those of what the search finds.
 constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
-constexpr int kSearchVersion = 7;  // a search that finds other things on the same prices has another one
+constexpr double kQuickShare = 0.15;   // of the budget: for seeing whether rewrites promise much,
+constexpr double kMuch = 0.1;          // which is so much of the model's time;
+constexpr double kRewriteShare = 0.7;  // then they are looked for until so much of the budget is gone
 
 class Optimization {
  public:
@@ -44,17 +42,19 @@ class Optimization {
     ISOMER_TRY(out_.assumed, open_sizes(original_, options_.assumed, options_.inputs));
     ISOMER_TRY(out_.start, passes::run_pipeline(original_, ops::table(), "inference"));
     candidates_.emplace(out_.start, rules_, out_.assumed, *pricer_);
-    ISOMER_TRY(const std::string question, search_question());
-    if (!recall(question)) ISOMER_CHECK_OK(search());
+    recollection_.emplace(original_, options_, *pricer_);
+    ISOMER_CHECK_OK(recollection_->ask(out_, rules_));
+    out_.remembered = recollection_->recall(out_, rules_);
+    if (!out_.remembered) ISOMER_CHECK_OK(search());
     ISOMER_CHECK_OK(name_rules());
     ISOMER_CHECK_OK(test_applications());
     if (out_.culprit) return std::move(out_);
     ISOMER_TRY(const ir::Graph sized, with_sizes(original_, out_.assumed));
     ISOMER_TRY(const auto sets, input_sets(sized));
-    ISOMER_TRY(const bool known, recall_verdict(question, sets));
+    ISOMER_TRY(const bool known, recall_verdict(sets));
     if (!known) {
       ISOMER_CHECK_OK(choose(sized, sets));
-      if (!out_.culprit) remember(question, sets);
+      if (!out_.culprit) recollection_->remember(out_, sets);
     }
     out_.kernels_measured = pricer_->measured();
     for (const Diagnostic& d : pricer_->take_warnings()) out_.warnings.push_back(d.message);
@@ -62,8 +62,6 @@ class Optimization {
   }
 
  private:
-  using InputSets = std::vector<std::vector<Tensor>>;
-
   Expected<void> prepare() {
     ISOMER_TRY(library_, load_rule_library(options_.rules, options_.trust));
     for (const rewrite::Rule& r : library_.rules) rules_.push_back(&r);
@@ -86,68 +84,10 @@ class Optimization {
 
   bool searches() const { return !options_.replay && options_.search.seconds > 0 && options_.search.steps > 0; }
 
-  // All that decides what a search comes to, the clock apart.
-  Expected<std::string> search_question() {
-    if (!searches()) return std::string();
-    ISOMER_TRY(const ir::Graph sized, with_sizes(out_.start, out_.assumed));
-    const auto plan = pricer_->plan_hash(sized);
-    if (!plan.ok()) return std::string();  // a model that is compiled in part
-    Hasher rules;
-    for (const rewrite::Rule* r : rules_) rules.add(r->name).add(rewrite::rule_hash(*r));
-    const search::Options& o = options_.search;
-    return fmt::format(
-        "optimize {} start {} plan {} rules {} sizes {} strategy {} alpha {} doubt {} {} width {} steps {} {} "
-        "seconds {} region {} rounds {} measure {} layout {}",
-        kSearchVersion, out_.start.content_hash().hex(), plan->hex(), rules.digest().hex(), out_.assumed,
-        static_cast<int>(o.strategy), o.alpha, o.doubt, o.dead_end, o.width, o.steps, o.region_steps, o.seconds,
-        o.region_nodes, o.rounds, options_.measure, options_.layout);
-  }
-
-  // What an equal search came to, timing included: so the same store gives the same result, however fast the machine is
-  // while it searches.
-  bool recall(const std::string& question) {
-    if (question.empty() || options_.fresh) return false;
-    const auto text = pricer_->answer(question);
-    if (!text) return false;
-    const auto trace = parse_trace(*text);
-    if (!trace.ok() || trace->start != out_.start.content_hash().hex()) return false;
-    if (!search::replay(out_.start, ops::table(), rules_, trace->steps).ok()) return false;
-    out_.steps = trace->steps;
-    out_.labels = trace->labels;
-    out_.considered = trace->considered;
-    return out_.remembered = true;
-  }
-  void remember(const std::string& question, const InputSets& sets) {
-    const bool interrupted = options_.search.stop && options_.search.stop->load();
-    if (question.empty() || interrupted) return;
-    if (!out_.remembered) pricer_->set_answer(question, print(trace_of("", out_)));
-    const Verdict v{out_.graph.content_hash().hex(),
-                    std::time(nullptr),
-                    out_.changed,
-                    out_.why_not,
-                    out_.input_sets,
-                    out_.errors,
-                    out_.own_errors,
-                    out_.before,
-                    out_.after};
-    pricer_->set_answer(verdict_question(question, sets), print(v));
-  }
-
-  // All that decides what the check and the timing come to, beside the result itself.
-  std::string verdict_question(const std::string& question, const InputSets& sets) const {
-    Hasher inputs;
-    for (const std::vector<Tensor>& set : sets)
-      for (const Tensor& t : set) inputs.add(t.content_hash());
-    return fmt::format("verdict on {} of {} inputs {} tolerance {} threads {} seconds {}", question,
-                       original_.content_hash().hex(), inputs.digest().hex(), options_.tolerance, options_.threads,
-                       options_.timing_seconds);
-  }
-
   // Makes the result again, and takes over what was found out about it where it is the same graph.
-  Expected<bool> recall_verdict(const std::string& question, const InputSets& sets) {
+  Expected<bool> recall_verdict(const InputSets& sets) {
     if (!out_.remembered) return false;
-    const auto text = pricer_->answer(verdict_question(question, sets));
-    const std::optional<Verdict> v = text ? parse_verdict(*text) : std::nullopt;
+    const std::optional<Verdict> v = recollection_->verdict(sets);
     if (!v) return false;
     ISOMER_TRY(Candidate again, made(out_.steps, out_.labels));
     if (again.graph.content_hash().hex() != v->result) return false;
@@ -163,23 +103,46 @@ class Optimization {
     return true;
   }
 
+  // Whether the rewrites that a quick look by the analytic model finds save a large part of the model's time.
+  bool promise_much(const search::Cost& estimate) const {
+    search::Options quick = options_.search;
+    quick.strategy = search::Strategy::Greedy;
+    quick.seconds = left(kQuickShare);
+    quick.rounds = 1;
+    quick.progress = nullptr;
+    const auto sized = with_sizes(out_.start, out_.assumed);
+    if (!sized.ok()) return false;
+    const auto whole = pricer_->estimate(*sized);
+    const auto found = search::optimise(out_.start, ops::table(), rules_, estimate, estimate, quick);
+    if (!whole.ok() || !found.ok()) return false;
+    double gain = 0;
+    for (const search::Step& s : found->steps) gain += s.before - s.after;
+    return gain > kMuch * whole->seconds;
+  }
+
   Expected<void> search() {
     if (options_.replay) {
       out_.steps = *options_.replay;
       out_.labels = options_.replay_labels;
     }
     if (!searches()) return {};
-    // The start with its labels first: most kernels of what the search looks at are known then, and where it finds nothing
-    // the labels are there.
-    if (options_.layout) {
+    const search::Cost estimate = [this](const ir::Graph& g) -> Expected<double> {
+      ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
+      ISOMER_TRY(const cost::Price p, pricer_->estimate(sized, cost::Pricer::Extent::Piece));
+      return p.seconds;
+    };
+    search::Options how = options_.search;
+    // Where rewrites promise much they are looked for first, and what they lead to is labelled. Else the start has its
+    // labels first: most kernels of what the search looks at are known then, and where it finds nothing the labels are there.
+    const bool jointly = options_.layout && !promise_much(estimate);
+    if (jointly) {
       ISOMER_TRY(const ir::Graph sized, with_sizes(out_.start, out_.assumed));
       const auto ignored = pricer_->label(sized, cost::Pricer::Extent::Model, label_options(kLabelShare));
     }
-    search::Options how = options_.search;
-    how.seconds = left(options_.layout ? 1 - kFinalShare : 1);
-    const search::Cost price = [this](const ir::Graph& g) -> Expected<double> {
+    how.seconds = left(!options_.layout ? 1 : jointly ? 1 - kFinalShare : kRewriteShare);
+    const search::Cost price = [this, jointly](const ir::Graph& g) -> Expected<double> {
       ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
-      if (options_.layout) {
+      if (jointly) {
         cost::LabelOptions some = label_options(1 - kFinalShare);
         some.cuts = false;
         ISOMER_TRY(const cost::Labelling l, pricer_->label(sized, cost::Pricer::Extent::Piece, some));
@@ -188,12 +151,7 @@ class Optimization {
       ISOMER_TRY(const cost::Price p, pricer_->price(sized, cost::Pricer::Extent::Piece));
       return p.seconds;
     };
-    const search::Cost estimate = [this](const ir::Graph& g) -> Expected<double> {
-      ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
-      ISOMER_TRY(const cost::Price p, pricer_->estimate(sized, cost::Pricer::Extent::Piece));
-      return p.seconds;
-    };
-    if (options_.measure && !options_.layout)
+    if (options_.measure && !jointly)
       how.second_look = [this](const ir::Graph& before, const ir::Graph& after) -> Expected<double> {
         ISOMER_TRY(const ir::Graph was, with_sizes(before, out_.assumed));
         ISOMER_TRY(const ir::Graph is, with_sizes(after, out_.assumed));
@@ -212,19 +170,6 @@ class Optimization {
     return all;
   }
 
-  // The steps of regions that promise at least this much.
-  std::vector<search::Step> promising(double gain) const {
-    std::map<size_t, std::pair<double, double>> regions;  // before and after
-    for (const search::Step& s : out_.steps) {
-      regions.emplace(s.region, std::pair(s.before, s.after));
-      regions[s.region].second = s.after;
-    }
-    std::vector<search::Step> some;
-    for (const search::Step& s : out_.steps)
-      if (const auto& [before, after] = regions.at(s.region); after < (1 - gain) * before) some.push_back(s);
-    return some;
-  }
-
   Expected<void> name_rules() {
     rewrite::OperatorHashes hashes(ops::table());
     for (const search::Application& a : applications(out_.steps)) {
@@ -237,24 +182,12 @@ class Optimization {
     return {};
   }
 
-  // Each application at its own attributes over the field; equal ones once.
   Expected<void> test_applications() {
     if (!options_.test_rewrites) return {};
-    const std::vector<search::Application> all = applications(out_.steps);
-    std::map<std::string, FieldAnswer> known;
-    size_t at = 0;
-    const search::Look look = [&](const rewrite::Rule& rule, const rewrite::Match& match) -> Expected<void> {
-      const search::Application& a = all[at++];
-      std::string key = rule.name;
-      for (const int64_t s : match.sizes.symbols) key += fmt::format(" {}", s);
-      for (const auto& list : match.sizes.lists) key += fmt::format(" /{}", fmt::join(*list, ","));
-      auto it = known.find(key);
-      if (it == known.end()) it = known.emplace(key, test_over_field(rule, match)).first;
-      ++(it->second == FieldAnswer::Untested ? out_.untested : out_.tested);
-      if (it->second == FieldAnswer::Fails && !out_.culprit) out_.culprit = Culprit{at, a.rule, a.names, 0, true};
-      return {};
-    };
-    ISOMER_CHECK_OK(search::replay(out_.start, ops::table(), rules_, out_.steps, look));
+    ISOMER_TRY(const FieldTests tests, test_over_field(out_.start, rules_, out_.steps));
+    out_.tested = tests.tested;
+    out_.untested = tests.untested;
+    out_.culprit = tests.culprit;
     return {};
   }
 
@@ -303,7 +236,7 @@ class Optimization {
     if (!out_.steps.empty()) {
       ISOMER_TRY(Candidate result, compiled(out_.steps, ""));
       ISOMER_CHECK_OK(add(std::move(result)));
-      const std::vector<search::Step> some = promising(kPromising);
+      const std::vector<search::Step> some = promising(out_.steps, kPromising);
       if (!some.empty() && some.size() < out_.steps.size()) {
         ISOMER_TRY(Candidate fewer, compiled(some, ""));
         ISOMER_CHECK_OK(add(std::move(fewer)));
@@ -375,12 +308,13 @@ class Optimization {
     if (out_.culprit) return {};
     out_.changed = taken > 0;
     if (!out_.changed)
-      out_.why_not = all.size() == 1
-                         ? "no rewrite makes the model faster"
-                         : fmt::format(
-                               "the rewrites that were found do not make the model faster when it is run ({:.3f} ms to "
-                               "{:.3f} ms)",
-                               1e3 * all[0].fastest, 1e3 * all[1].fastest);
+      out_.why_not =
+          all.size() == 1
+              ? "no rewrite makes the model faster"
+              : fmt::format(
+                    "the rewrites that were found do not make the model clearly faster when it is run ({:.3f} "
+                    "ms to {:.3f} ms)",
+                    1e3 * all[0].fastest, 1e3 * all[1].fastest);
     out_.before = candidates_->figures(all[0]);
     out_.after = candidates_->figures(all[taken]);
     if (!given()) search::add_timed(out_.considered, out_.steps, all[taken].steps);
@@ -433,7 +367,8 @@ class Optimization {
   rewrite::RuleLibrary library_;
   std::vector<const rewrite::Rule*> rules_;
   std::shared_ptr<cost::Pricer> pricer_;
-  std::optional<CandidateMaker> candidates_;   // of out_.start
+  std::optional<CandidateMaker> candidates_;  // of out_.start
+  std::optional<Recollection> recollection_;
   std::vector<std::vector<Tensor>> expected_;  // what the original gives for each set of inputs, once it was asked
   Optimized out_;
   Clock::time_point begin_;

@@ -1,6 +1,10 @@
 #include "driver/rewrite_check.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
 
 #include "base/random.h"
 #include "ops/table.h"
@@ -99,6 +103,29 @@ FieldAnswer test_over_field(const rewrite::Rule& rule, const rewrite::Match& mat
     return *a == *c ? FieldAnswer::Holds : FieldAnswer::Fails;
   }
   return FieldAnswer::Untested;
+}
+
+Expected<FieldTests> test_over_field(const ir::Graph& start, const std::vector<const rewrite::Rule*>& rules,
+                                     const std::vector<search::Step>& steps) {
+  std::vector<const search::Application*> all;
+  for (const search::Step& s : steps)
+    for (const search::Application& a : s.applications) all.push_back(&a);
+  FieldTests out;
+  std::map<std::string, FieldAnswer> known;
+  size_t at = 0;
+  const search::Look look = [&](const rewrite::Rule& rule, const rewrite::Match& match) -> Expected<void> {
+    const search::Application& a = *all[at++];
+    std::string key = rule.name;
+    for (const int64_t s : match.sizes.symbols) key += fmt::format(" {}", s);
+    for (const auto& list : match.sizes.lists) key += fmt::format(" /{}", fmt::join(*list, ","));
+    auto it = known.find(key);
+    if (it == known.end()) it = known.emplace(key, test_over_field(rule, match)).first;
+    ++(it->second == FieldAnswer::Untested ? out.untested : out.tested);
+    if (it->second == FieldAnswer::Fails && !out.culprit) out.culprit = Culprit{at, a.rule, a.names, 0, true};
+    return {};
+  };
+  ISOMER_CHECK_OK(search::replay(start, ops::table(), rules, steps, look));
+  return out;
 }
 
 Expected<std::vector<Tensor>> reference_outputs(const ir::Graph& graph, const std::vector<Tensor>& inputs,

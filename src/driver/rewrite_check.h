@@ -30,6 +30,14 @@ struct Culprit {
   bool by_field = false;
 };
 
+// Each application of the steps at its own attributes over the field; equal ones once.
+struct FieldTests {
+  size_t tested = 0, untested = 0;
+  std::optional<Culprit> culprit;  // the first that fails
+};
+Expected<FieldTests> test_over_field(const ir::Graph& start, const std::vector<const rewrite::Rule*>& rules,
+                                     const std::vector<search::Step>& steps);
+
 // The reference outputs of a model, as plain loops in double give them.
 Expected<std::vector<Tensor>> reference_outputs(const ir::Graph& graph, const std::vector<Tensor>& inputs, int threads);
 std::vector<OutputError> output_errors(const ir::Graph& graph, const std::vector<Tensor>& found,

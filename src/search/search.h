@@ -44,6 +44,7 @@ struct Options {
   size_t width = 12;           // children of one graph that are priced: those with the best estimates
   int64_t steps = 4000;        // graphs that are priced, in all
   int64_t region_steps = 250;  // and in one region
+  size_t patience = 6;         // a region whose best graph did not become cheaper for so many turns is done
   double seconds = std::numeric_limits<double>::infinity();
   size_t region_nodes = 300;
   int rounds = 3;                           // regions are found anew where rewrites were made

@@ -1,8 +1,13 @@
 // The search under toy costs: what it finds is decided by the costs alone, never by a clock.
 #include "search/search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "base/random.h"
 #include "interp/interp.h"
@@ -214,7 +219,7 @@ TEST(Search, DeadEndsAreNotPriced) {
       b.output(std::to_string(k), conv(b, x, 4, 2, 1 + 2 * k, static_cast<uint64_t>(k)));
     return optimise(*std::move(b).finish(), ops::table(), pointers(all), toy_cost, estimate, options);
   };
-  EXPECT_EQ(alone(1)->statistics.priced, 1U);  // enlarging leads nowhere
+  EXPECT_EQ(alone(1)->statistics.priced, 0U);  // enlarging leads nowhere: the region need not be priced either
   EXPECT_GT(alone(2)->statistics.priced, 1U);  // here to two kernels of one size
 }
 
@@ -347,6 +352,50 @@ TEST(Search, CutRegionsGiveTheSameFunction) {
   const Outcome o = search(g, options);
   EXPECT_LE(*toy_cost(o.graph), *toy_cost(search(g, {}).graph) + 1e-9);
   expect_same_function(g, o.graph);
+}
+
+// Many regions, little time: each is looked at before one of them is searched to its end.
+TEST(Search, EveryRegionHasATurnBeforeAnyHasASecond) {
+  ir::GraphBuilder b(ops::table(), "apart");
+  std::map<int64_t, ir::Value> inputs;
+  for (const int64_t size : {5, 6, 7, 8})
+    inputs[size] = *b.input(fmt::format("x{}", size), {DType::F32, Shape::of({1, 4, size, size}), nullptr});
+  for (const auto& [size, x] : inputs) {
+    for (uint64_t k = 0; k < 4; ++k)
+      b.output(fmt::format("{}.{}", size, k), conv(b, x, 4, 2, k < 2 ? 3 : 5, 10 * static_cast<uint64_t>(size) + k));
+  }
+  const ir::Graph g = *std::move(b).finish();
+  Options options;
+  options.alpha = 3;
+  options.rounds = 1;
+  const Outcome all = search(g, options);
+  EXPECT_EQ(all.statistics.regions, 4U);
+  // Enough for two regions, one after the other.
+  options.steps = static_cast<int64_t>(all.statistics.priced / 2);
+  const Outcome some = search(g, options);
+  EXPECT_FALSE(some.statistics.complete);
+  std::set<size_t> regions;
+  for (const Step& s : some.steps) regions.insert(s.region);
+  EXPECT_EQ(regions.size(), 4U);
+}
+
+// Prices are timings: what is level by them must not be chosen by what they happen to be.
+TEST(Search, NoiseDoesNotChooseAmongGraphsThatAreLevel) {
+  const ir::Graph g = blocks(3, 3, 3);
+  const std::vector<rewrite::Rule> all = rules();
+  std::optional<ir::Graph> first;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const Cost noisy = [&](const ir::Graph& graph) -> Expected<double> {
+      Random random(seed + graph.content_hash().low);
+      return *toy_cost(graph) * random.uniform(1, 1.004);
+    };
+    const auto o = optimise(g, ops::table(), pointers(all), noisy, nullptr, {});
+    ASSERT_TRUE(o.ok());
+    EXPECT_TRUE(o->statistics.complete);
+    if (!first) first = o->graph;
+    EXPECT_TRUE(equal(*first, o->graph)) << seed;
+  }
+  EXPECT_LT(*toy_cost(*first), *toy_cost(g));
 }
 
 TEST(Search, LimitsOfZeroReturnTheInput) {

@@ -1,0 +1,167 @@
+#include "search/exploration.h"
+
+#include <algorithm>
+
+namespace isomer::search {
+namespace {
+
+constexpr size_t kMostWaiting = 4096;  // graphs in a queue
+constexpr size_t kMostCheaper = 64;    // graphs that are kept for the end
+constexpr size_t kFinalists = 6;       // of these, priced as a whole
+constexpr size_t kSecondLooks = 2;     // and timed once more
+constexpr double kTie = 0.01;          // prices within this share of each other do not decide
+constexpr double kProgress = 0.01;     // of the region's price: less is no gain of a turn
+
+size_t applications(const Node& node) {
+  size_t count = 0;
+  for (const Node* n = &node; n->parent; n = n->parent.get()) count += n->state.made().size();
+  return count;
+}
+
+// By price, but of those that are level with the best the simplest comes first: noise must not choose among them.
+template <typename Price>
+void sort_by(std::vector<NodeRef>& nodes, const Price& price) {
+  std::stable_sort(nodes.begin(), nodes.end(), [&](const NodeRef& a, const NodeRef& b) {
+    return std::pair(price(a), a->hash) < std::pair(price(b), b->hash);
+  });
+  if (nodes.empty()) return;
+  const double limit = (1 + kTie) * price(nodes.front());
+  const auto level = std::find_if(nodes.begin(), nodes.end(), [&](const NodeRef& n) { return price(n) > limit; });
+  std::stable_sort(nodes.begin(), level, [](const NodeRef& a, const NodeRef& b) {
+    return std::pair(applications(*a), a->hash) < std::pair(applications(*b), b->hash);
+  });
+}
+
+}  // namespace
+
+Exploration::Exploration(Judge& judge, rewrite::EditGraph graph, Region region, double weight)
+    : judge_(judge), graph_(std::move(graph)), region_(std::move(region)), weight_(weight) {
+  members_ = in_order(graph_, region_);
+}
+
+void Exploration::begin() {
+  auto root = std::make_shared<Node>(Node{State(judge_.rules(), graph_, region_), nullptr, 0, {}});
+  root->hash = content_hash(graph_, region_);
+  around_ = surroundings(graph_, region_, judge_.reductions());
+  places_ = root->state.places();
+  seen_ = {root->hash};
+  most_ = 2 * root->state.live_nodes() + 16;
+  left_ = static_cast<size_t>(std::max<int64_t>(0, judge_.options().region_steps));
+  root_ = best_ = root;
+  std::vector<std::shared_ptr<Node>> nodes = children(root_);
+  if (nodes.empty()) {  // nothing to compare it with
+    ended_ = true;
+    return;
+  }
+  const auto cost = judge_.whole_cost(*root, around_);
+  ++judge_.statistics.priced;
+  priceless_ = ended_ = !cost;
+  if (!cost) return;
+  root->cost = mark_ = *cost;
+  follow(root_, std::move(nodes));
+}
+
+void Exploration::turn() {
+  if (!begun()) return begin();
+  const NodeRef node = *queue_.begin();
+  queue_.erase(queue_.begin());
+  follow(node, children(node));
+}
+
+std::vector<std::shared_ptr<Node>> Exploration::children(const NodeRef& node) {
+  ++judge_.statistics.expanded;
+  return judge_.children(node, seen_, most_, ledger_);
+}
+
+void Exploration::follow(const NodeRef& node, std::vector<std::shared_ptr<Node>> nodes) {
+  const bool greedy = judge_.options().strategy == Strategy::Greedy;
+  const double alpha = greedy ? 1 : judge_.options().alpha;
+  left_ = std::min(left_, static_cast<size_t>(std::max<int64_t>(
+                              0, judge_.options().steps - static_cast<int64_t>(judge_.statistics.priced))));
+  judge_.price(nodes, left_, ledger_);
+  for (const std::shared_ptr<Node>& child : nodes) {
+    if (child->cost < best_->cost) best_ = child;
+    if (child->cost < root_->cost) cheaper_.insert(child);
+    if (child->cost < alpha * best_->cost || child->cost < node->cost) queue_.insert(child);
+  }
+  if (greedy && !queue_.empty()) {
+    const NodeRef first = *queue_.begin();
+    queue_.clear();
+    if (first->cost < node->cost) queue_.insert(first);
+  }
+  while (queue_.size() > kMostWaiting) queue_.erase(std::prev(queue_.end()));
+  while (cheaper_.size() > kMostCheaper) cheaper_.erase(std::prev(cheaper_.end()));
+  ++idle_;
+  if (best_->cost < mark_ - kProgress * root_->cost) {
+    mark_ = best_->cost;
+    idle_ = 0;
+  }
+  if (left_ == 0) judge_.statistics.complete = false;
+  ended_ = left_ == 0 || queue_.empty() || (*queue_.begin())->cost > alpha * best_->cost ||
+           idle_ >= judge_.options().patience;
+}
+
+double Exploration::urgency() const {
+  const double share = begun() ? root_->cost : weight_;
+  return static_cast<double>(equals) * share / static_cast<double>(1 + idle_);
+}
+
+std::vector<NodeRef> Exploration::finalists() const {
+  std::vector<NodeRef> out(cheaper_.begin(), cheaper_.end());
+  sort_by(out, [](const NodeRef& n) { return n->cost; });
+  if (out.size() > kFinalists) out.resize(kFinalists);
+  return out;
+}
+
+// Prices of pieces add up nearly: what is taken is the cheapest of the best few when they are priced as a whole.
+NodeRef Exploration::taken(Found& found) {
+  std::map<NodeRef, double> wholes;
+  std::vector<NodeRef> better;
+  for (const NodeRef& node : finalists()) {
+    if (judge_.closed()) break;
+    const auto whole = judge_.whole_cost(*node, around_);
+    if (whole) ledger_.priced_whole(trail_of(*node), *whole);
+    if (!whole || *whole >= (1 - kLeastGain) * root_->cost) continue;
+    wholes[node] = *whole;
+    better.push_back(node);
+  }
+  sort_by(better, [&](const NodeRef& n) { return wholes.at(n); });
+  NodeRef taken;
+  for (size_t k = 0; k < std::min(better.size(), kSecondLooks) && !taken; ++k) {
+    if (judge_.closed()) break;
+    if (judge_.holds(*root_, *better[k], around_))
+      taken = better[k];
+    else
+      ledger_.unconfirmed(trail_of(*better[k]));
+  }
+  found.left = ledger_.left(root_->cost, kLeastGain, taken ? trail_of(*taken) : Trail{});
+  return taken;
+}
+
+Found Exploration::settle() {
+  Found found;
+  found.members = members_;
+  found.places = begun() ? places_ : State(judge_.rules(), graph_, region_).places();
+  if (!begun()) {
+    for (const auto& [rule, places] : found.places) found.left.emplace_back(rule, LeftCase{});
+    return found;
+  }
+  if (priceless_) {
+    for (const auto& [rule, places] : found.places) ledger_.unpriced({{rule, {}}}, WhyNot::NoPrice);
+    found.left = ledger_.left(0, kLeastGain, {});
+  } else {
+    if (!ended_)
+      for (const auto& [rule, places] : found.places)
+        if (!ledger_.knows(rule)) ledger_.unpriced({{rule, {}}}, WhyNot::NoTime);
+    const NodeRef best = taken(found);
+    for (const Node* n = best.get(); n && n->parent; n = n->parent.get())
+      found.steps.push_back({n->state.made(), n->parent->cost, n->cost, false, 0});
+    std::reverse(found.steps.begin(), found.steps.end());
+  }
+  queue_.clear();
+  cheaper_.clear();
+  seen_.clear();
+  return found;
+}
+
+}  // namespace isomer::search

@@ -1,0 +1,74 @@
+// Judge: what the graphs of a search cost, by their differences from each other, within the limits of the search. All
+// regions share one: it has the rules and both costs, ends when a limit is reached, and counts what was done.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "search/considered.h"
+#include "search/node.h"
+#include "search/search.h"
+#include "search/state.h"
+
+namespace isomer::search {
+
+// A region's rewrites must gain this share of its price: timings are not better than that, and the cheapest of many
+// prices is the one with the luckiest timing.
+inline constexpr double kLeastGain = 0.03;
+
+class Judge {
+ public:
+  Judge(const Rules& rules, const Cost& price, const Cost& estimate, const Options& options);
+
+  const Rules& rules() const { return rules_; }
+  const Options& options() const { return options_; }
+  Reductions& reductions() { return reductions_; }
+
+  // Whether the time that may go into looking for graphs is over, or the graphs that may be priced are used up.
+  bool over();
+  // Whether nothing may be priced any more: a part of the time is kept for judging what was found.
+  bool closed() const;
+
+  // New graphs one step away, the most promising first, as many as are to be priced.
+  std::vector<std::shared_ptr<Node>> children(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most,
+                                              Ledger& ledger);
+  // Prices as many as the limits allow; the others go.
+  void price(std::vector<std::shared_ptr<Node>>& nodes, size_t& left, Ledger& ledger);
+
+  // The region of a graph together with what is around it.
+  std::optional<double> whole_cost(const Node& node, const std::vector<uint32_t>& around) const;
+  std::optional<double> whole_estimate(const rewrite::EditGraph& graph, const Region& region);
+  // Whether a second look finds the gain too.
+  bool holds(const Node& root, const Node& node, const std::vector<uint32_t>& around) const;
+
+  Statistics statistics;
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Difference {
+    std::optional<double> before, after;
+    bool known() const { return before && after; }
+    double value() const { return *after - *before; }
+  };
+  bool stopped() const { return options_.stop && options_.stop->load(); }
+  double looking() const;  // seconds
+  Change change(const State& parent, const State& child);
+  std::vector<Difference> differences(const Cost& cost, const std::vector<std::shared_ptr<Node>>& children,
+                                      bool limited);
+
+  const Rules& rules_;
+  const Cost& price_;
+  const Cost& estimate_;
+  const Options& options_;
+  Reductions reductions_;
+  ThreadPool pool_;
+  const Clock::time_point start_ = Clock::now();
+  mutable std::optional<Clock::time_point> stop_;  // when it was seen first
+};
+
+}  // namespace isomer::search
