@@ -140,6 +140,7 @@ Expected<std::shared_ptr<cost::Pricer>> pricer_for(const ir::Graph& network, con
   o.threads = options.threads;
   o.store = options.store;
   o.far_weights = cost::has_far_weights(network);
+  o.in_context = true;
   return cost::Pricer::make(ops::table(), o);
 }
 

@@ -29,6 +29,8 @@ namespace {
 
 constexpr size_t kPreparedFor = 24;  // steps: later the memory is worth more than the work
 
+uint64_t bytes_of(const loop::Buffer& b) { return static_cast<uint64_t>(b.elements()) * size_of(b.dtype); }
+
 class Lowering {
  public:
   Lowering(StageGraph graph, const LowerOptions& options) : g_(std::move(graph)), options_(options) {}
@@ -264,11 +266,14 @@ void Lowering::place_values() {
   out_.plan.arena_bytes = arena.bytes;
   out_.least_arena_bytes = arena.lower_bound;
   for (size_t s = 0; s < kernels_.size(); ++s)
-    for (const Argument& a : kernels_[s].arguments) {
+    for (size_t i = 0; i < kernels_[s].arguments.size(); ++i) {
+      const Argument& a = kernels_[s].arguments[i];
       const int value = root(a.value);
       const StageValue& v = g_.values[static_cast<size_t>(value)];
       if (v.constant) {
-        out_.plan.steps[s].arguments.push_back({Space::Weight, weight({value, a.packing}), 0});
+        const uint32_t w = weight({value, a.packing});
+        out_.plan.steps[s].arguments.push_back({Space::Weight, w, 0});
+        if (!options_.weights) out_.plan.weights[w].size = bytes_of(kernels_[s].function.buffers[i]);
       } else {
         Place place = places.at(value);
         if (static_cast<size_t>(a.value) < layouts_.size())
@@ -323,7 +328,7 @@ bool Lowering::add_with_totals(const Scene& scene, const Group& group, Algorithm
 
 void Lowering::add_group(const Scene& scene, const Group& group, const Method& method) {
   const bool shared = options_.cache && !options_.weights;
-  if (!shared && add_with_totals(scene, group, method.algorithm)) return;
+  if ((!shared || options_.as_run) && add_with_totals(scene, group, method.algorithm)) return;
   const KernelCache::Key key = KernelCache::key(scene, group, method);
   const auto first = static_cast<int>(g_.values.size()), own = static_cast<int>(key.values.size());
   const auto known = cached_kernels(scene, group, method, options_, key, g_, false, shared ? nullptr : &repeated_);
@@ -384,8 +389,7 @@ Expected<Lowered> Lowering::run(const ir::Graph& source) {
   for (const int v : g_.inputs) ports_.insert(v);
   for (const int v : g_.outputs) ports_.insert(root(v));
   if (options_.fuse) prepare_once();
-  // Kernels of a cache are timed on the same buffers again and again, which must not change.
-  if (options_.fuse && options_.in_place && !options_.cache) write_in_place();
+  if (options_.fuse && options_.in_place && (!options_.cache || options_.as_run)) write_in_place();
   name_functions();
   place_values();
   turn_around();

@@ -32,6 +32,9 @@ struct LowerOptions {
   // Results whose size data decides have buffers of the most that they can be; else such graphs are refused.
   bool bounded = false;
   KernelCache* cache = nullptr;  // with weights off and one target: kernels that earlier plans had
+  // With a cache: the very plan that would run. Else one whose kernels can be timed on the same buffers again and again, and depend on
+  // nothing but their group.
+  bool as_run = false;
 };
 
 struct Lowered {

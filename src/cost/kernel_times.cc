@@ -1,6 +1,7 @@
 #include "cost/kernel_times.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -49,6 +50,15 @@ Item item_of(const loop::Function& function, const std::string& signature, std::
   }
   item.key += signature;
   return item;
+}
+
+void put_in_context(Item& item, Context context) {
+  std::string state = context.turned ? "turned " : "at ";
+  for (size_t i = 0; i < context.reaches.size(); ++i)
+    state += context.same[i] < i ? fmt::format("={}", context.same[i]) : text(context.reaches[i]);
+  state += fmt::format(",{}", std::bit_width(context.round));
+  item.key = state + ' ' + item.key;
+  item.subject.context = std::move(context);
 }
 
 KernelTimes::KernelTimes(Options options)
@@ -114,7 +124,9 @@ KernelTimes::Known KernelTimes::known(const Item& item, bool look_up) {
 
 std::string KernelTimes::key_of(const Item& item) const {
   const auto& roles = item.subject.roles;
-  const bool far = options_.far_weights && std::find(roles.begin(), roles.end(), Role::Weight) != roles.end();
+  const bool standard = item.subject.context.reaches.empty();
+  const bool far =
+      standard && options_.far_weights && std::find(roles.begin(), roles.end(), Role::Weight) != roles.end();
   return far ? "far " + item.key : item.key;
 }
 

@@ -25,6 +25,8 @@ struct Item {
 };
 Item item_of(const loop::Function& function, const std::string& signature, std::vector<Role> roles, double flops,
              double bytes);
+// The kernel as a step of a plan: its time is that of its state there.
+void put_in_context(Item& item, Context context);
 
 class KernelTimes {
  public:

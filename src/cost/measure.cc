@@ -23,6 +23,7 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 // Of a go: so many runs, or so many seconds of them, since what disturbs for microseconds is lost in slow kernels.
 constexpr size_t kLeastRuns = 5;
 constexpr double kLeastSeconds = 0.05;
+constexpr size_t kLeastRounds = 3;   // and of a kernel in a plan so many runs of each copy
 constexpr int kDoubtGoes = 3;        // more, where no two goes agree
 constexpr double kConfirmed = 1.03;  // times the least
 constexpr double kAgreement = 0.01;  // of the low quantile and the fastest run
@@ -30,6 +31,7 @@ constexpr double kAgreement = 0.01;  // of the low quantile and the fastest run
 constexpr double kFullRate = 0.45;
 constexpr double kRound = 0.01;                     // seconds of all copies
 constexpr uint64_t kNearCaches = 4;                 // second caches that the copies do not fit into
+constexpr size_t kContextCopies = 32;               // at most, of a kernel in a plan
 constexpr double kColdLimit = 3, kWarmLimit = 1.3;  // times the limit of a kernel, in its first run and later
 // Times the usual limit, for tile registers at their full rate; the second where there is a limit.
 constexpr double kPatience = 5, kTryPatience = 2;
@@ -54,9 +56,16 @@ class Rig {
   Expected<Timing> run(iso_kernel kernel);
 
  private:
+  struct Sample {
+    double seconds = 0;
+    size_t copy = 0;
+    TestBed::Circumstances when;
+  };
   Expected<void> build(iso_kernel kernel);
   Expected<void> sample();
+  bool counts(const Sample& s) const { return !tiles_ || s.when.tile_rate > kFullRate * best_rate_; }
   std::vector<double> times(bool disturbed) const;
+  Timing mean_of_copies() const;
 
   const Subject& subject_;
   const MeasureOptions& options_;
@@ -67,10 +76,6 @@ class Rig {
   iso_model* model_ = nullptr;
   iso_context* context_ = nullptr;
   std::vector<double> totals_;  // of each kernel step so far
-  struct Sample {
-    double seconds = 0;
-    TestBed::Circumstances when;
-  };
   std::vector<Sample> samples_;
 };
 
@@ -78,28 +83,39 @@ Expected<void> Rig::build(iso_kernel kernel) {
   const loop::Function& f = *subject_.function;
   // All copies run between two looks at the clock: of a slow kernel a few, as many as no near cache holds.
   TestBed::Shape shape;
-  shape.weight_pool = options_.weight_pool;
+  for (const Role r : subject_.roles) shape.weights.push_back(r == Role::Weight);
+  shape.reaches = subject_.context.reaches;
+  if (shape.reaches.empty())
+    shape.reaches = standard_reaches(f, shape.weights, options_.far_weights);
+  else
+    shape.most_copies = kContextCopies;
+  shape.same = subject_.context.same;
+  shape.round = subject_.context.round;
   // What takes longer than a round gets few of its bytes from its weights.
   if (subject_.expected < kRound) shape.least_pool = kNearCaches * static_cast<uint64_t>(options_.target.l2_bytes);
   if (subject_.expected > 0)
     shape.most_copies =
         static_cast<size_t>(std::clamp(kRound / subject_.expected, 1.0, static_cast<double>(shape.most_copies)));
-  shape.far_weights = options_.far_weights;
   shape.traffic = options_.traffic;
   shape.threads = options_.threads;
   if (tiles_) shape.tiles = &options_.target;
-  ISOMER_TRY(bed_, TestBed::make(f, subject_.roles, shape));
+  ISOMER_TRY(bed_, TestBed::make(f, shape));
   compile::Plan plan;
   plan.model = "measurement";
   plan.target = options_.target;
   for (size_t copy = 0; copy < bed_->copies(); ++copy) {
     compile::Step prepare;
     prepare.function = "prepare";
-    prepare.arguments = {{compile::Space::Address, 0, reinterpret_cast<uintptr_t>(bed_.get())}};
+    prepare.arguments = {{compile::Space::Address, 0, reinterpret_cast<uintptr_t>(bed_.get())},
+                         {compile::Space::Address, 0, copy}};
     prepare.tasks = options_.threads;
+    // What runs on one thread has its arguments in that thread's caches: the runtime decides the same for both.
+    prepare.flops = f.tasks() > 1 ? subject_.flops : 1;
+    prepare.bytes = f.tasks() > 1 ? subject_.bytes : 1;
     compile::Step step;
     step.function = f.name;
     step.tasks = f.tasks();
+    step.backward = subject_.context.turned;
     step.scratch_bytes = static_cast<uint64_t>(f.scratch_bytes());
     step.flops = subject_.flops;
     step.bytes = subject_.bytes;
@@ -130,7 +146,7 @@ Expected<void> Rig::sample() {
     iso_profile p;
     if (iso_step_profile(context_, static_cast<uint32_t>(i) * 2 + 1, &p, nullptr) != ISO_OK)
       return failure("the runtime has no times");
-    samples_.push_back({p.seconds - totals_[i], i < when.size() ? when[i] : TestBed::Circumstances()});
+    samples_.push_back({p.seconds - totals_[i], i, i < when.size() ? when[i] : TestBed::Circumstances()});
     best_rate_ = std::max(best_rate_, samples_.back().when.tile_rate);
     totals_[i] = p.seconds;
   }
@@ -141,7 +157,7 @@ Expected<void> Rig::sample() {
 std::vector<double> Rig::times(bool disturbed) const {
   std::vector<double> out;
   for (const Sample& s : samples_) {
-    if (tiles_ && s.when.tile_rate <= kFullRate * best_rate_) continue;
+    if (!counts(s)) continue;
     // Of one thread, the time that it had the core for is not far off.
     const bool own = options_.threads == 1 && s.when.cpu_seconds > 0 && s.when.cpu_seconds < s.seconds;
     if (s.when.undisturbed)
@@ -149,6 +165,24 @@ std::vector<double> Rig::times(bool disturbed) const {
     else if (disturbed)
       out.push_back(own ? s.when.cpu_seconds : s.seconds);
   }
+  return out;
+}
+
+// Some copies may stay in caches in which others do not: a low quantile over all would be that of the lucky ones.
+Timing Rig::mean_of_copies() const {
+  std::vector<std::vector<double>> by_copy(totals_.size());
+  for (const Sample& s : samples_)
+    if (counts(s) && s.when.undisturbed) by_copy[s.copy].push_back(s.seconds);
+  Timing out = summarise(times(false));
+  double sum = 0;
+  size_t copies = 0;
+  for (auto& samples : by_copy) {
+    if (samples.empty()) continue;
+    std::sort(samples.begin(), samples.end());
+    sum += samples[std::min(samples.size() - 1, (samples.size() + 4) / 5)];
+    ++copies;
+  }
+  out.seconds = sum / static_cast<double>(copies);
   return out;
 }
 
@@ -169,8 +203,9 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
   samples_.clear();
   const auto start = Clock::now();
   std::vector<double> good;
-  const auto enough = [](const std::vector<double>& runs) {
-    return runs.size() >= kLeastRuns || std::accumulate(runs.begin(), runs.end(), 0.0) >= kLeastSeconds;
+  const size_t least = subject_.context.reaches.empty() ? kLeastRuns : kLeastRounds * bed_->copies();
+  const auto enough = [&](const std::vector<double>& runs) {
+    return runs.size() >= least || std::accumulate(runs.begin(), runs.end(), 0.0) >= kLeastSeconds;
   };
   const auto limit = [&] {
     const bool wait = tiles_ && since(start) >= options_.most_seconds && !enough(times(true));
@@ -188,7 +223,7 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
     if ((agree && timed > options_.seconds / 4) || timed > options_.seconds) break;
   }
   if (!bed_->intact()) return failure("the kernel writes outside of its buffers");
-  if (enough(good)) return summarise(good);
+  if (enough(good)) return subject_.context.reaches.empty() ? summarise(good) : mean_of_copies();
   good = times(true);
   if (good.empty() && subject_.limit == 0)  // else it is not known whether the limit holds
     for (const Sample& s : samples_) good.push_back(s.seconds);

@@ -1,8 +1,5 @@
 // Times kernels as they run in a model: by the runtime's own steps and threads, on buffers of their real sizes. Before each
-// timed run a step writes the values that the kernel reads and reads something else, as the kernels before it would have, and
-// weights come out of a pool that is larger than the caches near the cores, since a model reads each of them once a run, or out of
-// memory. Runs
-// during which the system took a thread off its core, or tile registers did not have their full rate, do not count, unless
+// timed run a step brings the arguments to where the model would have them (reach.h). Runs during which the system took a thread off its core, or tile registers did not have their full rate, do not count, unless
 // there are no others; then, of a kernel on one thread, its processor time does.
 // Invariant: a kernel that writes outside its buffers is found by the red zones round them and has no time.
 #pragma once
@@ -12,6 +9,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "cost/reach.h"
 #include "loop/stmt.h"
 #include "loop/target.h"
 
@@ -27,16 +25,16 @@ struct Subject {
   double expected = 0;          // seconds, about; 0: not known
   // Seconds: a kernel that is clearly slower is not run again, and where no run counts its time is 0; 0: no limit.
   double limit = 0;
+  Context context = {};  // in a plan; without reaches: the standard state
 };
 
 struct MeasureOptions {
   loop::Target target;
   int threads = 1;
-  uint64_t weight_pool = uint64_t{64} << 20;  // bytes that copies of the weights may take
-  bool far_weights = false;                   // in place of copies: they are in no cache at all
-  uint64_t traffic = uint64_t{1} << 20;       // bytes that each thread reads between the values' writing and the kernel
-  double seconds = 0.02;                      // of timed runs, unless the times agree earlier
-  double most_seconds = 0.3;                  // when the system keeps disturbing
+  bool far_weights = false;              // in the standard state: they are in no cache at all
+  uint64_t traffic = uint64_t{1} << 20;  // bytes that each thread reads between the values' writing and the kernel
+  double seconds = 0.02;                 // of timed runs, unless the times agree earlier
+  double most_seconds = 0.3;             // when the system keeps disturbing
   size_t most_runs = 400;
   int goes = 3;          // each kernel so often, with the others between them
   double tile_rate = 0;  // the best that tile registers were seen to have (tile_rate.h)

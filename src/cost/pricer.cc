@@ -25,10 +25,12 @@ struct Priced {
   std::vector<Item> items;
 };
 
+int64_t last_cache() { return std::max<int64_t>(0, sysconf(_SC_LEVEL3_CACHE_SIZE)); }
+
 }  // namespace
 
 bool has_far_weights(const ir::Graph& model) {
-  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  const int64_t cache = last_cache();
   int64_t bytes = 0;
   for (const ir::Node& n : model.nodes())
     if (n.op == &ir::const_op()) bytes += static_cast<int64_t>(n.attrs.get<Tensor>("value")->byte_size());
@@ -55,9 +57,11 @@ struct Pricer::Impl {
   };
   std::unordered_map<Hash128, Whole> graphs;
 
+  bool in_context(Extent extent) const { return options.in_context && extent == Extent::Model; }
   compile::LowerOptions lowering(Extent extent) {
     compile::LowerOptions o;
     o.piece = extent == Extent::Piece;
+    o.as_run = in_context(extent);
     o.target = options.target;
     o.weights = false;
     o.cache = &cache;
@@ -105,6 +109,11 @@ Expected<Priced> Pricer::Impl::plan(const ir::Graph& graph, Extent extent) {
     out.items.push_back(
         item_of(out.lowered.functions[f], out.lowered.signatures[f], std::move(roles), step.flops, step.bytes));
   }
+  if (!in_context(extent)) return out;
+  const CacheSizes caches{static_cast<uint64_t>(options.target.l2_bytes * options.threads),
+                          static_cast<uint64_t>(last_cache())};
+  std::vector<Context> states = contexts(out.lowered, options.threads, caches);
+  for (size_t i = 0; i < out.items.size(); ++i) put_in_context(out.items[i], std::move(states[i]));
   return out;
 }
 

@@ -29,6 +29,9 @@ struct PricerOptions {
   std::string store = "";  // file of the profile store; "": the standard place (store.h); "-": in memory only
   // The model that graphs are forms or pieces of has more weights than the last cache holds: a run reads them from memory.
   bool far_weights = false;
+  // Whole models are priced as they run: every kernel in the state in which it finds the caches (reach.h), on the plan that is
+  // executed. Off: kernels in the standard state, as those of pieces are, so that their times serve for both.
+  bool in_context = false;
   size_t graphs = 1 << 8;  // prices of whole graphs that are remembered
 };
 

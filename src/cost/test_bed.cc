@@ -10,6 +10,7 @@
 #include "cost/tile_rate.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
+#include "te/substitute.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -26,70 +27,149 @@ uint64_t rounded(uint64_t bytes) { return (bytes + ISO_ALIGNMENT - 1) / ISO_ALIG
 
 uint64_t bytes_of(const loop::Buffer& b) { return static_cast<uint64_t>(b.elements()) * size_of(b.dtype); }
 
-}  // namespace
-
-Expected<std::unique_ptr<TestBed>> TestBed::make(const loop::Function& function, const std::vector<Role>& roles,
-                                                 const Shape& shape) {
-  std::unique_ptr<TestBed> bed(new TestBed);
-  bed->shape_ = shape;
-  const auto arguments = static_cast<size_t>(function.arguments);
-  const auto is_weight = [&](size_t i) { return i < roles.size() && roles[i] == Role::Weight; };
-  uint64_t weights = 0, total = kZone;
-  for (size_t i = 0; i < arguments; ++i)
-    if (is_weight(i)) weights += bytes_of(function.buffers[i]);
-  if (weights > 0 && !shape.far_weights) {
-    const size_t least = std::min<size_t>(kMostCopies, shape.least_pool / weights + 1);
-    bed->copies_ = std::clamp<size_t>(shape.weight_pool / weights, 1, std::max(shape.most_copies, least));
-  }
-  for (size_t i = 0; i < arguments; ++i)
-    total += (is_weight(i) ? bed->copies_ : 1) * (rounded(bytes_of(function.buffers[i])) + 2 * kZone);
-  const uint64_t junk = rounded(shape.traffic) * static_cast<uint64_t>(shape.threads);
-  bed->bytes_ = total + junk;
-  bed->memory_ = static_cast<std::byte*>(iso_map(bed->bytes_));
-  if (!bed->memory_) return Diagnostic("E-measure", "there is no memory for the buffers of a kernel");
-  bed->junk_ = bed->memory_ + total;
-  std::memset(bed->junk_, 1, junk);
-  std::byte* next = bed->memory_ + kZone;
-  for (size_t i = 0; i < arguments; ++i) {
-    const loop::Buffer& b = function.buffers[i];
-    for (size_t copy = 0; copy < (is_weight(i) ? bed->copies_ : 1); ++copy) {
-      bed->regions_.push_back({next, bytes_of(b), b.dtype, i, copy, !b.written && !is_weight(i), is_weight(i)});
-      next += rounded(bytes_of(b)) + 2 * kZone;
-      const Region& r = bed->regions_.back();
-      std::memset(r.data - kZone, static_cast<int>(kMark), kZone);
-      std::memset(r.data + r.bytes, static_cast<int>(kMark), rounded(r.bytes) - r.bytes + kZone);
-      bed->fill(r);
-    }
-  }
-  return bed;
-}
-
-TestBed::~TestBed() { iso_unmap(memory_, bytes_); }
-
-void* TestBed::argument(size_t i, size_t copy) const {
-  const Region* found = nullptr;
-  for (const Region& r : regions_)
-    if (r.argument == i && (r.copy == copy || !found)) found = &r;
-  return found ? found->data : nullptr;
+bool reads(const loop::Stmt& s, int buffer) {
+  bool found = s->kind == loop::StmtKind::Store && s->buffer == buffer && s->combiner;
+  const auto look = [&](const te::Expr& e) {
+    te::for_each_node(e, [&](const te::Expr& n) { found |= n->kind == te::Kind::Read && n->tensor == buffer; });
+  };
+  if (s->kind == loop::StmtKind::Store) look(s->value);
+  if (s->kind == loop::StmtKind::If) look(s->condition);
+  return found || std::any_of(s->body.begin(), s->body.end(), [&](const loop::Stmt& b) { return reads(b, buffer); });
 }
 
 // Numbers of usual size: no denormals, which are slow, and integers that are in range of every index.
-void TestBed::fill(const Region& r) const {
+std::vector<std::byte> contents_of(DType dtype, size_t argument) {
   constexpr size_t kPeriod = 4093 * 8;  // bytes; no multiple of a row, so that rows differ
   std::vector<std::byte> pattern(kPeriod, std::byte{0});
-  Random random(r.argument + 1);
+  Random random(argument + 1);
   const auto put = [&](auto make) {
     for (size_t i = 0; i < kPeriod; i += sizeof(make())) {
       const auto v = make();
       std::memcpy(&pattern[i], &v, sizeof(v));
     }
   };
-  if (r.dtype == DType::F32) put([&] { return static_cast<float>(random.uniform(-0.5, 0.5)); });
-  if (r.dtype == DType::F64) put([&] { return random.uniform(-0.5, 0.5); });
-  if (r.dtype == DType::F16) put([] { return uint16_t{0x3800}; });
-  if (r.dtype == DType::BF16) put([] { return uint16_t{0x3f00}; });
-  for (uint64_t i = 0; i < r.bytes; i += kPeriod)
-    std::memcpy(r.data + i, pattern.data(), std::min<uint64_t>(kPeriod, r.bytes - i));
+  if (dtype == DType::F32) put([&] { return static_cast<float>(random.uniform(-0.5, 0.5)); });
+  if (dtype == DType::F64) put([&] { return random.uniform(-0.5, 0.5); });
+  if (dtype == DType::F16) put([] { return uint16_t{0x3800}; });
+  if (dtype == DType::BF16) put([] { return uint16_t{0x3f00}; });
+  return pattern;
+}
+
+}  // namespace
+
+// Of all that is large: also what is touched before each run may have been far away before that.
+void TestBed::count_copies(const loop::Function& function) {
+  uint64_t pool = shape_.round;
+  for (size_t i = 0; i < static_cast<size_t>(function.arguments); ++i) {
+    const Reach& reach = shape_.reaches[i];
+    const uint64_t bytes = bytes_of(function.buffers[i]);
+    if (!own(i)) continue;
+    if (reach.kind == Reach::Kind::Pool) pool = std::max(pool, reach.bytes);
+    if (rotates(reach, bytes)) copied_ += bytes;
+    if (reach.kind != Reach::Kind::Near && reach.kind != Reach::Kind::Second) continue;
+    auto it = std::find_if(touched_.begin(), touched_.end(), [&](const Group& g) { return g.reach == reach; });
+    if (it == touched_.end()) it = touched_.insert(it, Group{reach});
+    it->bytes += bytes;
+    ++it->arguments;
+  }
+  order_touches();
+  copies_of_.assign(static_cast<size_t>(function.arguments), 1);
+  if (copied_ == 0) return;
+  const size_t least = std::min<size_t>(kMostCopies, shape_.least_pool / copied_ + 1);
+  copies_ = std::clamp<size_t>(pool / copied_, 1, std::max(shape_.most_copies, least));
+  if (shape_.round > 0 && copies_ * copied_ < pool) push_ = rounded(pool / copies_ - copied_);
+  for (size_t i = 0; i < copies_of_.size(); ++i) {
+    const Reach& reach = shape_.reaches[i];
+    if (!own(i) || !rotates(reach, bytes_of(function.buffers[i]))) continue;
+    const bool pooled = reach.kind == Reach::Kind::Pool;
+    copies_of_[i] = pooled ? std::clamp<size_t>(reach.bytes / (copied_ + push_), 1, copies_) : copies_;
+  }
+}
+
+// What is touched after something else is a part of the traffic behind that.
+void TestBed::order_touches() {
+  std::sort(touched_.begin(), touched_.end(),
+            [&](const Group& a, const Group& b) { return traffic_of(a.reach) > traffic_of(b.reach); });
+  uint64_t after = 0;
+  for (size_t i = touched_.size(); i-- > 0;) {
+    Group& g = touched_[i];
+    const uint64_t bytes = shape_.round > 0 ? g.bytes / static_cast<uint64_t>(shape_.threads) : 0;
+    const uint64_t there = after + bytes / g.arguments * (g.arguments - 1) / 2;
+    g.traffic = traffic_of(g.reach) - std::min(traffic_of(g.reach), there);
+    after += bytes + g.traffic;
+  }
+}
+
+uint64_t TestBed::traffic_of(const Reach& reach) const {
+  if (reach.kind == Reach::Kind::Near) return 0;
+  return reach.bytes > 0 ? reach.bytes / static_cast<uint64_t>(shape_.threads) : shape_.traffic;
+}
+
+// What is touched and larger than a near cache was behind it before, and pushes others out.
+bool TestBed::rotates(const Reach& reach, uint64_t bytes) const {
+  if (reach.kind == Reach::Kind::Pool) return true;
+  return shape_.round > 0 && reach.kind != Reach::Kind::Far &&
+         bytes > shape_.traffic * static_cast<uint64_t>(shape_.threads);
+}
+
+size_t TestBed::copies_of(size_t argument) const { return copies_of_[argument]; }
+
+void TestBed::add(const loop::Function& function, size_t argument, size_t copy, std::byte* at) {
+  const loop::Buffer& b = function.buffers[argument];
+  const bool weight = argument < shape_.weights.size() && shape_.weights[argument];
+  Region r{at, bytes_of(b), b.dtype, argument, copy, shape_.reaches[argument], weight, false, {}};
+  r.changed = shape_.round > 0 && b.written && reads(function.body, static_cast<int>(argument));
+  r.contents = contents_of(b.dtype, argument);
+  std::memset(at - kZone, static_cast<int>(kMark), kZone);
+  std::memset(at + r.bytes, static_cast<int>(kMark), rounded(r.bytes) - r.bytes + kZone);
+  fill(r, 0, r.bytes);
+  if (!r.changed) r.contents = {};
+  regions_.push_back(std::move(r));
+}
+
+Expected<std::unique_ptr<TestBed>> TestBed::make(const loop::Function& function, const Shape& shape) {
+  std::unique_ptr<TestBed> bed(new TestBed);
+  bed->shape_ = shape;
+  bed->count_copies(function);
+  uint64_t total = kZone;
+  for (size_t i = 0; i < static_cast<size_t>(function.arguments); ++i)
+    if (bed->own(i)) total += bed->copies_of(i) * (rounded(bytes_of(function.buffers[i])) + 2 * kZone);
+  uint64_t traffic = 0;
+  for (const Group& g : bed->touched_) traffic += g.traffic;
+  bed->most_traffic_ = rounded(std::max(shape.traffic, traffic));
+  const uint64_t junk = bed->most_traffic_ * static_cast<uint64_t>(shape.threads);
+  const uint64_t pushed = bed->push_ * bed->copies_;
+  bed->bytes_ = total + junk + pushed;
+  bed->memory_ = static_cast<std::byte*>(iso_map(bed->bytes_));
+  if (!bed->memory_) return Diagnostic("E-measure", "there is no memory for the buffers of a kernel");
+  bed->junk_ = bed->memory_ + total;
+  bed->pushed_ = bed->junk_ + junk;
+  std::memset(bed->junk_, 1, junk + pushed);
+  std::byte* next = bed->memory_ + kZone;
+  for (size_t i = 0; i < static_cast<size_t>(function.arguments); ++i)
+    for (size_t copy = 0; bed->own(i) && copy < bed->copies_of(i); ++copy) {
+      bed->add(function, i, copy, next);
+      next += rounded(bytes_of(function.buffers[i])) + 2 * kZone;
+    }
+  return bed;
+}
+
+TestBed::~TestBed() { iso_unmap(memory_, bytes_); }
+
+void* TestBed::argument(size_t i, size_t copy) const {
+  if (!own(i)) i = shape_.same[i];
+  for (const Region& r : regions_)
+    if (r.argument == i && r.copy == copy % copies_of(i)) return r.data;
+  return nullptr;
+}
+
+void TestBed::fill(const Region& r, uint64_t begin, uint64_t end) {
+  const uint64_t period = r.contents.size();
+  for (uint64_t i = begin; i < end;) {
+    const uint64_t n = std::min(end - i, period - i % period);
+    std::memcpy(r.data + i, &r.contents[i % period], n);
+    i += n;
+  }
 }
 
 void TestBed::fill_integers(int64_t value) {
@@ -137,6 +217,12 @@ void read_lines(const std::byte* from, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes / 8; i += 8) (void)at[i];
 }
 
+// One word of a cache line makes it ours.
+void touch_lines(std::byte* from, uint64_t bytes) {
+  auto* at = reinterpret_cast<volatile uint64_t*>(from);
+  for (uint64_t i = 0; i < bytes / 8; i += 8) at[i] = at[i];
+}
+
 }  // namespace
 
 TestBed::Stamp TestBed::stamp() {
@@ -149,6 +235,8 @@ TestBed::Stamp TestBed::stamp() {
 void TestBed::begin() {
   stamps_.clear();
   rates_.assign(static_cast<size_t>(shape_.threads), {});
+  for (const Region& r : regions_)
+    if (r.changed) fill(r, 0, r.bytes);
 }
 
 std::vector<TestBed::Circumstances> TestBed::circumstances() {
@@ -168,28 +256,53 @@ std::vector<TestBed::Circumstances> TestBed::circumstances() {
   return out;
 }
 
+// The share of threads begin to end of all that has this reach.
+void TestBed::touch(const Reach& reach, size_t copy, uint64_t begin, uint64_t end) const {
+  const auto threads = static_cast<uint64_t>(shape_.threads);
+  for (const Region& r : regions_) {
+    if (r.reach != reach || r.copy != copy % copies_of(r.argument)) continue;
+    const uint64_t share = r.bytes / 8 / threads, from = begin * share, to = end == threads ? r.bytes / 8 : end * share;
+    if (r.weight) {
+      read_lines(r.data, r.bytes);  // each thread all of them
+    } else if (r.changed) {
+      fill(r, from * 8, end == threads ? r.bytes : to * 8);
+    } else {
+      touch_lines(r.data + from * 8, (to - from) * 8);
+    }
+  }
+}
+
+void TestBed::prepare(size_t copy, uint64_t begin, uint64_t end) const {
+  const auto threads = static_cast<uint64_t>(shape_.threads);
+  if (begin == 0)
+    for (const Region& r : regions_)
+      if (r.reach.kind == Reach::Kind::Far) evict(r.data, r.bytes);
+  const uint64_t part = push_ / threads;
+  read_lines(pushed_ + copy * push_ + begin * part, (end - begin) * part);
+  // One thread that does the work of all has one second cache.
+  std::byte* junk = junk_ + begin * most_traffic_;
+  if (touched_.empty() && shape_.round == 0) read_lines(junk, shape_.traffic);
+  for (const Group& g : touched_) {
+    touch(g.reach, copy, begin, end);
+    if (shape_.round > 0)
+      touch_lines(junk, g.traffic);
+    else
+      read_lines(junk, g.traffic);
+    junk += g.traffic;
+  }
+}
+
 // Rates are looked at outside of the time in which preemptions count.
 int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void* /*scratch*/) {
   auto* bed = static_cast<TestBed*>(arguments[0]);
-  const auto threads = static_cast<uint64_t>(bed->shape_.threads);
   if (begin == 0) bed->stamps_.push_back(stamp());
-  const auto look = [&](uint64_t t) {
-    if (bed->shape_.tiles) bed->rates_[t].push_back(tile_register_rate(*bed->shape_.tiles));
+  const auto look = [&] {
+    for (auto t = static_cast<size_t>(begin); bed->shape_.tiles && t < static_cast<size_t>(end); ++t)
+      bed->rates_[t].push_back(tile_register_rate(*bed->shape_.tiles));
   };
-  for (auto t = static_cast<uint64_t>(begin); t < static_cast<uint64_t>(end); ++t) {
-    look(t);
-    for (const Region& r : bed->regions_) {
-      if (!r.read) continue;
-      const uint64_t share = r.bytes / 8 / threads;
-      auto* at = reinterpret_cast<volatile uint64_t*>(r.data) + t * share;
-      for (uint64_t i = 0; i < share; i += 8) at[i] = at[i];  // one word of a cache line makes it ours
-    }
-    if (bed->shape_.far_weights && t == 0)
-      for (const Region& r : bed->regions_)
-        if (r.weight) evict(r.data, r.bytes);
-    read_lines(bed->junk_ + t * rounded(bed->shape_.traffic), bed->shape_.traffic);
-    look(t);
-  }
+  look();
+  bed->prepare(reinterpret_cast<uintptr_t>(arguments[1]), static_cast<uint64_t>(begin), static_cast<uint64_t>(end));
+  look();
   if (begin == 0) bed->stamps_.push_back(stamp());
   return 0;
 }

@@ -72,6 +72,7 @@ Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>&
   o.threads = options.threads;
   o.measure = !options.estimate;
   o.far_weights = cost::has_far_weights(graph);
+  o.in_context = true;
   o.store = options.estimate ? "-" : options.store;
   const auto start = Clock::now();
   ISOMER_TRY(const std::shared_ptr<cost::Pricer> pricer, cost::Pricer::make(ops::table(), o));

@@ -80,14 +80,86 @@ TEST(Measure, OutliersAreDropped) {
   EXPECT_EQ(summarise({}).runs, 0U);
 }
 
-TEST(Measure, WeightsHaveCopiesUpToThePool) {
+constexpr Reach kNear{Reach::Kind::Near, 0};
+
+TEST(TestBed, WhatComesOutOfAPoolHasCopiesUpToIt) {
   const loop::Function f = copy(1000, 0);
-  const auto bed = TestBed::make(f, {Role::Weight, Role::Value}, {20000, 0, 16, 0, 1});
+  TestBed::Shape shape;
+  shape.reaches = {{Reach::Kind::Pool, 20000}, {Reach::Kind::Left, 0}};
+  const auto bed = TestBed::make(f, shape);
   ASSERT_TRUE(bed.ok());
   EXPECT_EQ((*bed)->copies(), 5U);
   EXPECT_NE((*bed)->argument(0, 0), (*bed)->argument(0, 1));
   EXPECT_EQ((*bed)->argument(1, 0), (*bed)->argument(1, 1));
   EXPECT_TRUE((*bed)->intact());
+}
+
+// A result that was just touched and is larger than a near cache was behind it before.
+TEST(TestBed, LargeValuesTakeTurnsToo) {
+  const loop::Function f = copy(1000, 0);
+  TestBed::Shape shape;
+  shape.reaches = {kNear, kNear};
+  shape.round = 40000;
+  shape.traffic = 2000;
+  const auto turns = TestBed::make(f, shape);
+  ASSERT_TRUE(turns.ok());
+  EXPECT_EQ((*turns)->copies(), 5U);
+  EXPECT_NE((*turns)->argument(1, 0), (*turns)->argument(1, 1));
+  shape.traffic = 8000;
+  const auto stays = TestBed::make(f, shape);
+  ASSERT_TRUE(stays.ok());
+  EXPECT_EQ((*stays)->copies(), 1U);
+}
+
+TEST(TestBed, ArgumentsInOnePlaceShareABuffer) {
+  const loop::Function f = copy(1000, 0);
+  TestBed::Shape shape;
+  shape.reaches = {kNear, kNear};
+  shape.same = {0, 0};
+  const auto bed = TestBed::make(f, shape);
+  ASSERT_TRUE(bed.ok());
+  EXPECT_EQ((*bed)->argument(0, 0), (*bed)->argument(1, 0));
+}
+
+// x = 2 x, in place: after two hundred runs without new contents there would be infinities, and no such kernel would be timed soundly.
+TEST(TestBed, WhatAKernelWritesOverIsWrittenAnew) {
+  loop::Function f = copy(64, 0);
+  f.buffers = {{"x", DType::F32, {64}, loop::Scope::Argument, true}};
+  f.arguments = 1;
+  te::Node var{.kind = te::Kind::Var, .dtype = DType::I64};
+  var.var = 0;
+  var.var_name = "i";
+  const Expr i = Expr::make(var), x = Expr::read(0, DType::F32, {i});
+  f.body = Stmt::loop(0, "i", Expr(int64_t{64}), LoopKind::Serial, Stmt::store(0, {i}, x + x));
+  TestBed::Shape shape;
+  shape.reaches = {kNear};
+  shape.round = 1 << 20;
+  const auto bed = TestBed::make(f, shape);
+  ASSERT_TRUE(bed.ok());
+  auto* data = static_cast<float*>((*bed)->argument(0, 0));
+  const float before = data[0];
+  data[0] = 1e30F;
+  (*bed)->begin();
+  EXPECT_EQ(data[0], before);
+  data[0] = 1e30F;
+  void* arguments[] = {bed->get(), nullptr};
+  EXPECT_EQ(TestBed::renew(arguments, 0, 1, nullptr), 0);
+  EXPECT_EQ(data[0], before);
+}
+
+TEST(Measure, AKernelHasATimeInEveryState) {
+  const loop::Function f = copy(1 << 14, 0);
+  std::vector<Subject> subjects;
+  for (const Reach& r :
+       {kNear, Reach{Reach::Kind::Second, 1 << 20}, Reach{Reach::Kind::Pool, 1 << 22}, Reach{Reach::Kind::Far, 0}}) {
+    Subject s{&f, {Role::Value, Role::Value}, 0, 0};
+    s.context = {{r, kNear}, {0, 1}, 1 << 22, true};
+    subjects.push_back(s);
+  }
+  for (const auto& t : measure(subjects, quick())) {
+    ASSERT_TRUE(t.ok()) << t.error().to_string();
+    EXPECT_GT(t->seconds, 0);
+  }
 }
 
 TEST(Work, IsCountedOnTheLoops) {
