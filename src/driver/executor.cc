@@ -63,8 +63,9 @@ bool Variants::worth_compiling(const ir::Graph& g) const {
   return elements >= kSmallElements;
 }
 
-Expected<Variants::Entry> Variants::make(const std::vector<Tensor>& inputs) {
-  Entry entry;
+Expected<std::optional<Variants::Entry>> Variants::make(const std::vector<Tensor>& inputs, bool with_contents) {
+  std::optional<Entry> made = Entry();
+  Entry& entry = *made;
   std::vector<Type> types;
   for (const Tensor& t : inputs) {
     types.push_back(t.type());
@@ -74,6 +75,7 @@ Expected<Variants::Entry> Variants::make(const std::vector<Tensor>& inputs) {
   ISOMER_TRY(ir::Graph g, specialise(graph_, types, contents));
   std::vector<size_t>& looked_at = entry.found.looked_at;
   if (looked_at = size_inputs(g); !looked_at.empty()) {
+    if (!with_contents) return std::optional<Entry>();
     for (const size_t i : looked_at) entry.contents.push_back(*(contents[i] = inputs[i]));
     ISOMER_TRY(g, specialise(graph_, types, contents));
   }
@@ -81,13 +83,13 @@ Expected<Variants::Entry> Variants::make(const std::vector<Tensor>& inputs) {
   const bool thrashes = (inner_ || !looked_at.empty()) && misses_ > 2 * options_.variants && misses_ * 4 > runs_;
   if (g.nodes().size() > kMostNodes) {
     entry.found.program = Program::interpreted(std::move(g), options_, kTooMany);
-    return entry;
+    return made;
   }
   entry.small = !thrashes && !worth_compiling(g);
   if (thrashes || entry.small) {
     entry.found.program = Program::interpreted(
         std::move(g), options_, thrashes ? "its sizes change from run to run" : "it is too small to be compiled");
-    return entry;
+    return made;
   }
   const auto start = Clock::now();
   if (options_.optimise) {
@@ -95,7 +97,7 @@ Expected<Variants::Entry> Variants::make(const std::vector<Tensor>& inputs) {
   }
   pass_seconds_ += since(start);
   ISOMER_TRY(entry.found.program, Program::build(std::move(g), options_));
-  return entry;
+  return made;
 }
 
 Expected<Variants::Found> Variants::find(const std::vector<Tensor>& inputs) {
@@ -106,12 +108,25 @@ Expected<Variants::Found> Variants::find(const std::vector<Tensor>& inputs) {
     entries_.erase(entries_.begin() + (e - entries_.data()));  // small, but it comes often
   }
   ++misses_;
-  ISOMER_TRY(Entry made, make(inputs));
-  made.used = runs_;
+  ISOMER_TRY(auto made, make(inputs, true));
+  return keep(*std::move(made));
+}
+
+Expected<void> Variants::foresee(const std::vector<Tensor>& shapes) {
+  const std::lock_guard lock(mutex_);
+  ISOMER_TRY(auto made, make(shapes, false));
+  if (!made) return {};
+  ++runs_, ++misses_;
+  keep(*std::move(made));
+  return {};
+}
+
+const Variants::Found& Variants::keep(Entry entry) {
+  entry.used = runs_;
   if (entries_.size() >= std::max<size_t>(1, options_.variants))
     entries_.erase(std::min_element(entries_.begin(), entries_.end(),
                                     [](const Entry& a, const Entry& b) { return a.used < b.used; }));
-  entries_.push_back(std::move(made));
+  entries_.push_back(std::move(entry));
   return entries_.back().found;
 }
 
@@ -174,16 +189,12 @@ Expected<Executor> Executor::make(const ir::Graph& graph, const ExecutorOptions&
   Executor executor(std::make_unique<Impl>(graph, options));
   if (options.reference || !is_static(graph)) return executor;
   std::vector<Tensor> shapes;  // whose contents nobody looks at
-  std::vector<Type> types;
   for (const ir::Node& n : graph.inputs()) {
-    types.push_back(n.types[0]);
     if (n.types[0].dtype == DType::Opaque) return executor;
     ISOMER_CHECK_OK(checked_elements(n.types[0].dtype, n.types[0].shape.values()));
     shapes.emplace_back(n.types[0].dtype, n.types[0].shape.values(), nullptr, nullptr);
   }
-  ISOMER_TRY(const ir::Graph sized, specialise(graph, types, {}));
-  if (!size_inputs(sized).empty()) return executor;
-  ISOMER_CHECK_OK(executor.impl_->variants.find(shapes));
+  ISOMER_CHECK_OK(executor.impl_->variants.foresee(shapes));
   return executor;
 }
 

@@ -69,6 +69,8 @@ class Variants {
     std::vector<size_t> looked_at;  // inputs that the program has as constants
   };
   Expected<Found> find(const std::vector<Tensor>& inputs);
+  // Makes the version for inputs of these shapes, without contents, unless those decide about sizes.
+  Expected<void> foresee(const std::vector<Tensor>& shapes);
   std::shared_ptr<Program> latest() const;
   size_t kept() const;
   void add_report(std::vector<NodeReport>& report) const;  // of all versions that are kept, a node of them once
@@ -83,7 +85,9 @@ class Variants {
     bool small = false;            // interpreted, since compiling would take longer
     uint64_t used = 0;
   };
-  Expected<Entry> make(const std::vector<Tensor>& inputs);
+  // Nothing where contents are needed and not there.
+  Expected<std::optional<Entry>> make(const std::vector<Tensor>& inputs, bool with_contents);
+  const Found& keep(Entry entry);
   bool worth_compiling(const ir::Graph& graph) const;
   const Entry* lookup(const std::vector<Tensor>& inputs);
 
