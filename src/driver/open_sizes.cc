@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "driver/executor.h"
@@ -13,7 +14,8 @@
 namespace isomer::driver {
 namespace {
 
-constexpr int64_t kBatch = 1;
+// A model may take some numbers of examples only: one that averages four views of each, say.
+constexpr int64_t kBatches[] = {1, 2, 4, 8, 16};
 // Heights of lines of text are 32 or 48 in most models that read them.
 constexpr int64_t kLengths[] = {64, 32, 48, 128, 224, 256, 512, 1024, 4096, 32768};
 constexpr size_t kMostInputs = 4;                    // whose lengths are tried alone
@@ -41,19 +43,20 @@ std::vector<OpenSize> open_sizes_of(const ir::Graph& g) {
 }
 
 // In the order in which they are tried; each once.
-std::vector<Sizes> choices(const std::vector<OpenSize>& open, const Sizes& given) {
+std::vector<Sizes> choices(const std::vector<OpenSize>& open, const Sizes& given, int64_t batch,
+                           std::span<const int64_t> lengths) {
   std::vector<std::optional<size_t>> alone = {std::nullopt};
   for (const OpenSize& o : open)
     if (!o.batch && alone.size() <= kMostInputs && (alone.size() == 1 || alone.back() != o.input))
       alone.emplace_back(o.input);
   std::vector<Sizes> out;
-  for (const int64_t length : kLengths)
+  for (const int64_t length : lengths)
     for (const std::optional<size_t>& only : alone) {
       Sizes sizes;
       for (const OpenSize& o : open) {
         const auto it = given.find(o.name);
         const bool long_one = !o.batch && (!only || *only == o.input);
-        sizes[o.name] = it != given.end() ? it->second : long_one ? length : kBatch;
+        sizes[o.name] = it != given.end() ? it->second : long_one ? length : batch;
       }
       if (std::find(out.begin(), out.end(), sizes) == out.end()) out.push_back(std::move(sizes));
     }
@@ -107,13 +110,18 @@ Expected<ir::Graph> with_sizes(const ir::Graph& g, const Sizes& sizes) {
 }
 
 Expected<Sizes> open_sizes(const ir::Graph& graph, const Sizes& given, const InputOptions& inputs) {
-  std::vector<Sizes> all = choices(open_sizes_of(graph), given);
-  if (all.size() == 1) return std::move(all[0]);
+  const std::vector<OpenSize> open = open_sizes_of(graph);
   std::optional<Diagnostic> first;
-  for (Sizes& sizes : all) {
-    const auto done = attempt(graph, sizes, inputs);
-    if (done.ok()) return std::move(sizes);
-    if (!first) first = done.error();
+  for (const int64_t batch : kBatches) {
+    const bool usual = batch == kBatches[0];
+    std::vector<Sizes> all = choices(open, given, batch, std::span(kLengths).first(usual ? std::size(kLengths) : 1));
+    // Nothing to choose from: a run would tell nothing that is worth its time.
+    if (usual && all.size() == 1 && (open.empty() || with_sizes(graph, all[0]).ok())) return std::move(all[0]);
+    for (Sizes& sizes : all) {
+      const auto done = attempt(graph, sizes, inputs);
+      if (done.ok()) return std::move(sizes);
+      if (!first) first = done.error();
+    }
   }
   return first->note("no size that was tried fits; --dim NAME=N fixes one");
 }

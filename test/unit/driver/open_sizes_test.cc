@@ -57,6 +57,17 @@ TEST(OpenSizes, MayBeSmall) {
   EXPECT_EQ(*sizes, (Sizes{{"batch", 1}, {"height", 32}, {"width", 32}}));
 }
 
+// The mean of four views of each example.
+TEST(OpenSizes, OfExamplesMayHaveToBeAMultiple) {
+  GraphBuilder b(ops::table(), "views");
+  const Value x = *b.input("x", f32({Dim::symbol("batch"), Dim(7)}));
+  const Value views = *b.add1("reshape", {x, b.constant(Tensor::ints({4, -1, 7}))});
+  b.output("y", *b.add1("reduce_mean", {views, b.constant(Tensor::ints({0}))}, {{"keepdims", int64_t{0}}}));
+  const auto sizes = open_sizes(*std::move(b).finish(), {}, {});
+  ASSERT_TRUE(sizes.ok()) << sizes.error().to_string();
+  EXPECT_EQ(*sizes, (Sizes{{"batch", 4}}));
+}
+
 TEST(OpenSizes, ThatNothingFitsAreToldWithTheFirstReason) {
   GraphBuilder b(ops::table(), "large");
   const Value x = *b.input("x", f32({Dim(1), Dim(1), Dim::symbol("n"), Dim::symbol("m")}));
