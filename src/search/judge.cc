@@ -16,10 +16,9 @@ std::optional<double> cost_of(const Cost& cost, const rewrite::EditGraph& g, con
   return value.ok() ? std::optional(*value) : std::nullopt;
 }
 
-Expected<ir::Graph> whole_graph(const Node& node, const std::vector<uint32_t>& around) {
-  Region whole = node.state.region();
-  whole.add(around);
-  return graph_of(node.state.graph(), whole);
+Region with(Region region, const std::vector<uint32_t>& around) {
+  region.add(around);
+  return region;
 }
 
 }  // namespace
@@ -142,21 +141,17 @@ void Judge::price(std::vector<std::shared_ptr<Node>>& nodes, size_t& left, Ledge
 }
 
 std::optional<double> Judge::whole_cost(const Node& node, const std::vector<uint32_t>& around) const {
-  const auto graph = whole_graph(node, around);
-  if (!graph.ok()) return std::nullopt;
-  const auto value = price_(*graph);
-  return value.ok() ? std::optional(*value) : std::nullopt;
+  return cost_of(price_, node.state.graph(), with(node.state.region(), around));
 }
 
 std::optional<double> Judge::whole_estimate(const rewrite::EditGraph& graph, const Region& region) {
-  Region whole = region;
-  whole.add(surroundings(graph, region, reductions_));
-  return cost_of(estimate_, graph, whole);
+  return cost_of(estimate_, graph, with(region, surroundings(graph, region, reductions_)));
 }
 
 bool Judge::holds(const Node& root, const Node& node, const std::vector<uint32_t>& around) const {
   if (!options_.second_look) return true;
-  const auto before = whole_graph(root, around), after = whole_graph(node, around);
+  const auto before = graph_of(root.state.graph(), with(root.state.region(), around));
+  const auto after = graph_of(node.state.graph(), with(node.state.region(), around));
   if (!before.ok() || !after.ok()) return false;
   const auto difference = options_.second_look(*before, *after);
   return difference.ok() && *difference < -kLeastGain * root.cost;

@@ -16,10 +16,6 @@
 
 namespace isomer::search {
 
-// A region's rewrites must gain this share of its price: timings are not better than that, and the cheapest of many
-// prices is the one with the luckiest timing.
-inline constexpr double kLeastGain = 0.03;
-
 class Judge {
  public:
   Judge(const Rules& rules, const Cost& price, const Cost& estimate, const Options& options);

@@ -102,7 +102,7 @@ class Search {
     while (!open.empty() && !judge_.over()) {
       const auto next = std::min_element(open.begin(), open.end(), comes_before);
       Exploration* const e = *next;
-      tell(*e);
+      take_turn(*e);
       if (!e->ended()) continue;
       open.erase(next);
       end(e);
@@ -115,7 +115,7 @@ class Search {
     order_.clear();
   }
 
-  void tell(Exploration& e) {
+  void take_turn(Exploration& e) {
     const double before = e.before(), best = e.best();
     progress_.region += e.begun() ? 0 : 1;
     judge_.statistics.regions += e.begun() ? 0 : 1;

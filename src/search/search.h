@@ -25,6 +25,10 @@ using Cost = std::function<Expected<double>(const ir::Graph&)>;
 // By how much the second of two graphs differs from the first, looked at once more, apart from what their costs are made of.
 using SecondLook = std::function<Expected<double>(const ir::Graph&, const ir::Graph&)>;
 
+// A region's rewrites must gain this share of its price: timings are not better than that, and the cheapest of many
+// prices is the one with the luckiest timing.
+inline constexpr double kLeastGain = 0.03;
+
 enum class Strategy : uint8_t {
   Greedy,   // the best child of each graph, as long as it is better
   Relaxed,  // all graphs within alpha of the best, the cheapest first
