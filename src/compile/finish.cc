@@ -25,8 +25,7 @@ void finish(Kernel& kernel, const Scene& scene, const Group& group, double flops
   add_origin(kernel.function, scene, group);
   kernel.flops = flops;
   for (const loop::Buffer& b : kernel.function.buffers)
-    if (b.scope == loop::Scope::Argument)
-      kernel.bytes += static_cast<double>(b.elements()) * static_cast<double>(size_of(b.dtype));
+    if (b.scope == loop::Scope::Argument) kernel.bytes += static_cast<double>(b.bytes());
   arguments_first(kernel.function);
 }
 

@@ -27,6 +27,10 @@ class KernelWriter {
     const LoopAxis lane = fresh("v", lanes);
     return loop(lane, body(lane.expr()), LoopKind::Vector);
   }
+  // Several loops may have the same lanes.
+  static loop::Stmt each_lane(const LoopAxis& lanes, loop::Stmt body) {
+    return lanes.extent == 1 ? std::move(body) : loop(lanes, std::move(body), LoopKind::Vector);
+  }
   int buffer(const char* name, int64_t elements, loop::Scope scope, DType type = DType::F32) {
     kernel_.function.buffers.push_back({name, type, {elements}, scope, scope != loop::Scope::Argument});
     return static_cast<int>(kernel_.function.buffers.size()) - 1;

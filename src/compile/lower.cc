@@ -29,8 +29,6 @@ namespace {
 
 constexpr size_t kPreparedFor = 24;  // steps: later the memory is worth more than the work
 
-uint64_t bytes_of(const loop::Buffer& b) { return static_cast<uint64_t>(b.elements()) * size_of(b.dtype); }
-
 class Lowering {
  public:
   Lowering(StageGraph graph, const LowerOptions& options) : g_(std::move(graph)), options_(options) {}
@@ -273,7 +271,7 @@ void Lowering::place_values() {
       if (v.constant) {
         const uint32_t w = weight({value, a.packing});
         out_.plan.steps[s].arguments.push_back({Space::Weight, w, 0});
-        if (!options_.weights) out_.plan.weights[w].size = bytes_of(kernels_[s].function.buffers[i]);
+        if (!options_.weights) out_.plan.weights[w].size = kernels_[s].function.buffers[i].bytes();
       } else {
         Place place = places.at(value);
         if (static_cast<size_t>(a.value) < layouts_.size())

@@ -50,16 +50,17 @@ Expr Windows::position(const Source& s, const Values& values, const Piece& piece
   return te::simplify(base ? at + lane : at);
 }
 
-Expr Windows::read(const Source& s, const Values& values, const Piece& piece, const Expr& lane) const {
+// Where in its buffer the source lies.
+Expr Windows::address(const Source& s, const Values& values, const Piece& piece, const Expr& lane) const {
   if (!s.packed) {
     if (s_.group > 0 && !s.spread && s.at.of(kInGroupAxis) == 1) {  // runs together with the channels
       Source plain = s;
       plain.at.terms.erase(kGroupAxis);
       plain.at.terms.erase(kInGroupAxis);
       plain.at.terms[s_.channels] = 1;
-      return Expr::read(s.buffer, s.type, {position(plain, values, piece, lane)});
+      return position(plain, values, piece, lane);
     }
-    return Expr::read(s.buffer, s.type, {position(s, values, piece, lane)});
+    return position(s, values, piece, lane);
   }
   Expr depth(0);
   int64_t points = 1;
@@ -68,11 +69,16 @@ Expr Windows::read(const Source& s, const Values& values, const Piece& piece, co
       depth = depth * Expr(r.extent) + values.at(r.id);
       points *= r.extent;
     }
-  const Expr at = (piece.panel * Expr(points) + depth) * Expr(lanes_) + Expr(piece.offset) + lane;
-  return Expr::read(s.buffer, s.type, {te::simplify(at)});
+  return te::simplify((piece.panel * Expr(points) + depth) * Expr(lanes_) + Expr(piece.offset) + lane);
 }
 
+// How far from its address for the first place and tap of a tile.
 int64_t Windows::shift(const Source& s, int64_t p, const Point& at) const {
+  if (s.packed) {
+    int64_t depth = 0;
+    for (size_t i = 0; i < at.size(); ++i) depth = depth * s_.across[i].extent + at[i];
+    return depth * lanes_;
+  }
   int64_t sum = s.at.of(s_.along) * p;
   for (size_t i = 0; i < at.size(); ++i) sum += s.at.of(s_.across[i].id) * at[i];
   return sum;
@@ -120,25 +126,37 @@ Windows::Staged Windows::stage(const Tile& t, const Piece& piece, Values values,
 // One update of every accumulator of the tile for every tap along it.
 Stmt Windows::updates(const Tile& t, const Piece& piece, int acc, Values values, const Staged* staged) {
   std::vector<Stmt> stores;
+  const LoopAxis v = fresh("v", piece.lanes);
+  const Expr lane = v.extent == 1 ? Expr(0) : v.expr();
+  set_taps(values, t, 0, Point(s_.across.size(), 0));
+  std::map<const te::Node*, std::pair<const Source*, Expr>> sources;  // with their first addresses
+  for (const Source& s : s_.sources) {
+    Expr first;
+    if (staged && s.spread) {
+      first = te::floor_div(lane, Expr(s_.group)) * Expr(s.at.of(kGroupAxis));
+      for (const Reduced& r : s_.deep) first = first + values.at(r.id) * Expr(s.at.of(r.id));
+      first = te::simplify(first);
+    } else {
+      first = address(s, values, piece, lane);
+    }
+    sources.try_emplace(s.node, &s, first);
+  }
   each_point(s_.across, [&](const Point& at) {
     for (int64_t p = 0; p < t.width; ++p) {
       if (!counts(t.first + p, at)) continue;
       set_taps(values, t, p, at);
-      stores.push_back(vector(piece.lanes, [&](const Expr& lane) {
-        te::Substitution names;
-        for (const auto& [id, e] : values) names.var(id, e);
-        names.var(s_.channels, piece.start + lane);
-        names.reads([&](const te::Node& n, const std::vector<Expr>&) {
-          const Source& s =
-              *std::find_if(s_.sources.begin(), s_.sources.end(), [&](const Source& x) { return x.node == &n; });
-          if (!staged || !s.spread) return read(s, values, piece, lane);
-          Expr in = te::floor_div(lane, Expr(s_.group)) * Expr(s.at.of(kGroupAxis));
-          for (const Reduced& r : s_.deep) in = in + values.at(r.id) * Expr(s.at.of(r.id));
-          const int64_t slot = staged->slots.at({s.node, shift(s, p, at)});
-          return Expr::read(staged->buffer, staged->type, {te::simplify(Expr(slot * staged->span) + in)});
-        });
-        return Stmt::store(acc, {Expr(p * lanes_) + lane}, names(stage_.body->args[0]), stage_.body->combiner);
-      }));
+      te::Substitution names;
+      for (const auto& [id, e] : values) names.var(id, e);
+      names.var(s_.channels, piece.start + lane);
+      names.reads([&](const te::Node& n, const std::vector<Expr>&) {
+        const auto& [s, first] = sources.at(&n);
+        const int64_t by = shift(*s, p, at);
+        if (!staged || !s->spread) return Expr::read(s->buffer, s->type, {te::moved(first, by)});
+        return Expr::read(staged->buffer, staged->type,
+                          {te::moved(first, staged->slots.at({s->node, by}) * staged->span)});
+      });
+      stores.push_back(each_lane(
+          v, Stmt::store(acc, {Expr(p * lanes_) + lane}, names(stage_.body->args[0]), stage_.body->combiner)));
     }
   });
   return Stmt::seq(std::move(stores));
@@ -182,9 +200,7 @@ Stmt Windows::results(const Tile& t, const Piece& piece, int acc) {
     names.var(place.var, Expr(p));
     if (piece.lanes == 1) names.var(lane.var, Expr(0));
     const Expr address = te::simplify(names(e.address)), body = te::simplify(names(e.body));
-    const auto each = [&](Stmt store) {
-      parts.push_back(piece.lanes == 1 ? std::move(store) : loop(lane, std::move(store), LoopKind::Vector));
-    };
+    const auto each = [&](Stmt store) { parts.push_back(each_lane(lane, std::move(store))); };
     if (total_ < 0) {
       each(Stmt::store(e.buffer, {address}, body));
       continue;

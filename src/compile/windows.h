@@ -82,7 +82,7 @@ class Windows : KernelWriter {
   Expr place_of_total(const Piece& piece, const Expr& lane) const;
   Stmt cleared(const Piece& piece, Stmt body);
   Expr position(const Source& s, const Values& values, const Piece& piece, const Expr& lane, bool base = false) const;
-  Expr read(const Source& s, const Values& values, const Piece& piece, const Expr& lane) const;
+  Expr address(const Source& s, const Values& values, const Piece& piece, const Expr& lane) const;
   static void each_point(const std::vector<Reduced>& axes, const std::function<void(const Point&)>& f);
 
   const Scene& scene_;

@@ -238,8 +238,7 @@ Expected<Timing> measure_one(const Subject& subject, const codegen::Jit& jit, co
                              double& tile_rate) {
   const loop::Function& f = *subject.function;
   uint64_t bytes = 0;
-  for (size_t i = 0; i < static_cast<size_t>(f.arguments); ++i)
-    bytes += static_cast<uint64_t>(f.buffers[i].elements()) * size_of(f.buffers[i].dtype);
+  for (size_t i = 0; i < static_cast<size_t>(f.arguments); ++i) bytes += f.buffers[i].bytes();
   if (bytes > memory_bytes() / 4) return failure(fmt::format("its buffers take {} bytes", bytes));
   const auto kernel = reinterpret_cast<iso_kernel>(jit.find(f.name));
   if (!kernel) return failure("the kernel was not compiled");

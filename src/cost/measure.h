@@ -33,10 +33,10 @@ struct MeasureOptions {
   int threads = 1;
   bool far_weights = false;              // in the standard state: they are in no cache at all
   uint64_t traffic = uint64_t{1} << 20;  // bytes that each thread reads between the values' writing and the kernel
-  double seconds = 0.02;                 // of timed runs, unless the times agree earlier
-  double most_seconds = 0.3;             // when the system keeps disturbing
+  double seconds = 0.014;                // of timed runs, unless the times agree earlier
+  double most_seconds = 0.2;             // when the system keeps disturbing
   size_t most_runs = 400;
-  int goes = 3;          // each kernel so often, with the others between them
+  int goes = 2;          // each kernel so often, with the others between them; more where these do not agree
   double tile_rate = 0;  // the best that tile registers were seen to have (tile_rate.h)
 };
 

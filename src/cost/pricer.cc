@@ -50,12 +50,11 @@ struct Pricer::Impl {
   compile::KernelCache cache;
   KnownMethods methods;
   std::mutex mutex;  // of what follows
-  struct Whole {
+  struct Answer {
     ir::Graph graph;
-    Extent extent = Extent::Model;
     Price price;
   };
-  std::unordered_map<Hash128, Whole> graphs;
+  std::map<std::pair<Extent, bool>, std::unordered_map<Hash128, Answer>> answers;  // by what was asked: price()
 
   bool in_context(Extent extent) const { return options.in_context && extent == Extent::Model; }
   compile::LowerOptions lowering(Extent extent) {
@@ -70,6 +69,7 @@ struct Pricer::Impl {
   Expected<ir::Graph> prepared(const ir::Graph& graph);
   Expected<Priced> plan(const ir::Graph& graph, Extent extent);
   Expected<std::vector<KernelPrice>> kernel_prices(const ir::Graph& graph, Extent extent, bool measured, Price& price);
+  Expected<Price> price(const ir::Graph& graph, Extent extent, bool measured);
 };
 
 Pricer::Pricer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -142,31 +142,31 @@ Expected<std::vector<KernelPrice>> Pricer::kernels(const ir::Graph& graph) {
   return impl_->kernel_prices(graph, Extent::Model, true, ignored);
 }
 
-Expected<Price> Pricer::price(const ir::Graph& graph, Extent extent) {
+// A search asks for the same pieces again and again: rewrites at two places may be made in either order.
+Expected<Price> Pricer::Impl::price(const ir::Graph& graph, Extent extent, bool measured) {
   const Hash128 hash = graph.content_hash();
   {
-    const std::lock_guard lock(impl_->mutex);
-    const auto it = impl_->graphs.find(hash);
-    if (it != impl_->graphs.end() && it->second.extent == extent && ir::equal(it->second.graph, graph))
+    const std::lock_guard lock(mutex);
+    const auto& known = answers[{extent, measured}];
+    if (const auto it = known.find(hash); it != known.end() && ir::equal(it->second.graph, graph))
       return it->second.price;
   }
   Price price;
-  ISOMER_CHECK_OK(impl_->kernel_prices(graph, extent, true, price));
-  const std::lock_guard lock(impl_->mutex);
-  if (impl_->graphs.size() >= impl_->options.graphs) impl_->graphs.clear();
-  Price known = price;
-  known.measured = 0;
-  impl_->graphs.insert_or_assign(hash, Impl::Whole{graph, extent, known});
+  ISOMER_CHECK_OK(kernel_prices(graph, extent, measured, price));
+  const std::lock_guard lock(mutex);
+  auto& known = answers[{extent, measured}];
+  if (known.size() >= options.graphs) known.clear();
+  Price later = price;
+  later.measured = 0;
+  known.insert_or_assign(hash, Answer{graph, later});
   return price;
 }
 
-Expected<Price> Pricer::estimate(const ir::Graph& graph, Extent extent) {
-  Price price;
-  ISOMER_CHECK_OK(impl_->kernel_prices(graph, extent, false, price));
-  return price;
-}
+Expected<Price> Pricer::price(const ir::Graph& graph, Extent extent) { return impl_->price(graph, extent, true); }
+Expected<Price> Pricer::estimate(const ir::Graph& graph, Extent extent) { return impl_->price(graph, extent, false); }
 
-Expected<double> Pricer::second_difference(const ir::Graph& before, const ir::Graph& after, Extent extent) {
+Expected<Pricer::Comparison> Pricer::compare(const ir::Graph& before, const ir::Graph& after, Extent extent,
+                                             bool again) {
   ISOMER_TRY(const Priced was, impl_->plan(before, extent));
   ISOMER_TRY(const Priced is, impl_->plan(after, extent));
   std::map<std::string_view, int> counts;  // how many more the second has
@@ -179,13 +179,18 @@ Expected<double> Pricer::second_difference(const ir::Graph& before, const ir::Gr
       int& count = counts.at(item.key);
       if (count != 0) items.push_back(item), more.push_back(std::exchange(count, 0));
     }
-  const std::vector<double> seconds = impl_->times.measure_again(items);
-  double sum = 0;
+  std::vector<double> seconds(items.size(), 0);
+  if (again)
+    seconds = impl_->times.measure_again(items);
+  else
+    impl_->times.measure(items);
+  Comparison out;
   for (size_t k = 0; k < items.size(); ++k) {
-    const double time = seconds[k] > 0 ? seconds[k] : impl_->times.known(items[k], true).best();
-    sum += more[k] * time;
+    const double time = more[k] * (seconds[k] > 0 ? seconds[k] : impl_->times.known(items[k], true).best());
+    out.seconds += time;
+    out.changed -= std::min(0.0, time);
   }
-  return sum;
+  return out;
 }
 
 Expected<Labelling> Pricer::label(const ir::Graph& graph, Extent extent, const LabelOptions& how) {

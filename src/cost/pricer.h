@@ -32,7 +32,7 @@ struct PricerOptions {
   // Whole models are priced as they run: every kernel in the state in which it finds the caches (reach.h), on the plan that is
   // executed. Off: kernels in the standard state, as those of pieces are, so that their times serve for both.
   bool in_context = false;
-  size_t graphs = 1 << 8;  // prices of whole graphs that are remembered
+  size_t graphs = 1 << 11;  // answers of one kind that are remembered
 };
 
 bool has_far_weights(const ir::Graph& model);
@@ -70,8 +70,12 @@ class Pricer {
   // Never measures, by the analytic model alone.
   Expected<Price> estimate(const ir::Graph& graph, Extent extent = Extent::Model);
 
-  // By how many seconds `after` differs from `before` when the kernels that only one of them has are timed once more.
-  Expected<double> second_difference(const ir::Graph& before, const ir::Graph& after, Extent extent = Extent::Model);
+  // Two graphs side by side, by the kernels that only one of them has. `again`: these are timed once more.
+  struct Comparison {
+    double seconds = 0;  // by which `after` differs
+    double changed = 0;  // what the kernels take that only `before` has
+  };
+  Expected<Comparison> compare(const ir::Graph& before, const ir::Graph& after, Extent extent, bool again);
 
   // The best layouts and algorithms, by the times of all kernels that they lead to and of the copies between them.
   Expected<Labelling> label(const ir::Graph& graph, Extent extent = Extent::Model, const LabelOptions& options = {});

@@ -16,8 +16,6 @@ namespace {
 constexpr uint64_t kSmall = 16;     // an argument of less than one in so many bytes of its step
 constexpr uint64_t kNearShare = 4;  // up to one in so many of the second cache: Near
 
-uint64_t bytes_of(const loop::Buffer& b) { return static_cast<uint64_t>(b.elements()) * size_of(b.dtype); }
-
 // The ranges of a round, cut where one begins or ends, so that each part is touched as a whole.
 class Parts {
  public:
@@ -123,7 +121,7 @@ std::vector<std::vector<Touch>> round_of(const compile::Lowered& lowered, int th
     std::vector<Touch>& touched = out.emplace_back();
     for (size_t i = 0; i < step.arguments.size(); ++i) {
       const compile::Place& p = step.arguments[i];
-      touched.push_back({p.space, p.index, p.offset, std::min(bytes_of(lowered.functions[n].buffers[i]), most[n])});
+      touched.push_back({p.space, p.index, p.offset, std::min(lowered.functions[n].buffers[i].bytes(), most[n])});
     }
     touched.push_back({compile::Space::Address, 0, 0, step.scratch_bytes * static_cast<uint64_t>(threads)});
   }
@@ -200,7 +198,7 @@ std::vector<Context> contexts(const compile::Lowered& lowered, int threads, cons
       const uint64_t own = r.distance >= caches.second ? round[s][models[i]].bytes : 0;
       c.reaches.push_back(reach_of(r.distance + own, r.least, caches));
       size_t same = 0;
-      while (step.arguments[same] != step.arguments[i] || bytes_of(f.buffers[same]) < bytes_of(f.buffers[i])) ++same;
+      while (step.arguments[same] != step.arguments[i] || f.buffers[same].bytes() < f.buffers[i].bytes()) ++same;
       c.same.push_back(same);
       if (step.arguments[i].space != compile::Space::Weight || round[s][i].bytes <= turning) continue;
       turning = round[s][i].bytes;

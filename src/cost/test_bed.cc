@@ -13,7 +13,8 @@
 #include "te/substitute.h"
 
 #if defined(__x86_64__)
-#include <emmintrin.h>
+#include <cpuid.h>
+#include <immintrin.h>
 #endif
 
 namespace isomer::cost {
@@ -24,8 +25,6 @@ constexpr std::byte kMark{0xA5};
 constexpr size_t kMostCopies = 16;
 
 uint64_t rounded(uint64_t bytes) { return (bytes + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT; }
-
-uint64_t bytes_of(const loop::Buffer& b) { return static_cast<uint64_t>(b.elements()) * size_of(b.dtype); }
 
 bool reads(const loop::Stmt& s, int buffer) {
   bool found = s->kind == loop::StmtKind::Store && s->buffer == buffer && s->combiner;
@@ -62,7 +61,7 @@ void TestBed::count_copies(const loop::Function& function) {
   uint64_t pool = shape_.round;
   for (size_t i = 0; i < static_cast<size_t>(function.arguments); ++i) {
     const Reach& reach = shape_.reaches[i];
-    const uint64_t bytes = bytes_of(function.buffers[i]);
+    const uint64_t bytes = function.buffers[i].bytes();
     if (!own(i)) continue;
     if (reach.kind == Reach::Kind::Pool) pool = std::max(pool, reach.bytes);
     if (rotates(reach, bytes)) copied_ += bytes;
@@ -80,7 +79,7 @@ void TestBed::count_copies(const loop::Function& function) {
   if (shape_.round > 0 && copies_ * copied_ < pool) push_ = rounded(pool / copies_ - copied_);
   for (size_t i = 0; i < copies_of_.size(); ++i) {
     const Reach& reach = shape_.reaches[i];
-    if (!own(i) || !rotates(reach, bytes_of(function.buffers[i]))) continue;
+    if (!own(i) || !rotates(reach, function.buffers[i].bytes())) continue;
     const bool pooled = reach.kind == Reach::Kind::Pool;
     copies_of_[i] = pooled ? std::clamp<size_t>(reach.bytes / (copied_ + push_), 1, copies_) : copies_;
   }
@@ -117,7 +116,7 @@ size_t TestBed::copies_of(size_t argument) const { return copies_of_[argument]; 
 void TestBed::add(const loop::Function& function, size_t argument, size_t copy, std::byte* at) {
   const loop::Buffer& b = function.buffers[argument];
   const bool weight = argument < shape_.weights.size() && shape_.weights[argument];
-  Region r{at, bytes_of(b), b.dtype, argument, copy, shape_.reaches[argument], weight, false, {}};
+  Region r{at, b.bytes(), b.dtype, argument, copy, shape_.reaches[argument], weight, false, {}};
   r.changed = shape_.round > 0 && b.written && reads(function.body, static_cast<int>(argument));
   r.contents = contents_of(b.dtype, argument);
   std::memset(at - kZone, static_cast<int>(kMark), kZone);
@@ -133,7 +132,7 @@ Expected<std::unique_ptr<TestBed>> TestBed::make(const loop::Function& function,
   bed->count_copies(function);
   uint64_t total = kZone;
   for (size_t i = 0; i < static_cast<size_t>(function.arguments); ++i)
-    if (bed->own(i)) total += bed->copies_of(i) * (rounded(bytes_of(function.buffers[i])) + 2 * kZone);
+    if (bed->own(i)) total += bed->copies_of(i) * (rounded(function.buffers[i].bytes()) + 2 * kZone);
   uint64_t traffic = 0;
   for (const Group& g : bed->touched_) traffic += g.traffic;
   bed->most_traffic_ = rounded(std::max(shape.traffic, traffic));
@@ -149,7 +148,7 @@ Expected<std::unique_ptr<TestBed>> TestBed::make(const loop::Function& function,
   for (size_t i = 0; i < static_cast<size_t>(function.arguments); ++i)
     for (size_t copy = 0; bed->own(i) && copy < bed->copies_of(i); ++copy) {
       bed->add(function, i, copy, next);
-      next += rounded(bytes_of(function.buffers[i])) + 2 * kZone;
+      next += rounded(function.buffers[i].bytes()) + 2 * kZone;
     }
   return bed;
 }
@@ -204,10 +203,26 @@ double cpu_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+#if defined(__x86_64__)
+bool flushes_in_any_order() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_CLFLUSHOPT);
+}
+
+// The order in which lines leave is left open: thirty times as fast as one after the other.
+[[gnu::target("clflushopt")]] void flush_in_any_order(const std::byte* from, uint64_t bytes) {
+  for (uint64_t i = 0; i < bytes; i += 64) _mm_clflushopt(const_cast<std::byte*>(from) + i);
+}
+#endif
+
 // Out of all caches of all cores.
 void evict([[maybe_unused]] const std::byte* from, [[maybe_unused]] uint64_t bytes) {
 #if defined(__x86_64__)
-  for (uint64_t i = 0; i < bytes; i += 64) _mm_clflush(from + i);
+  static const bool any_order = flushes_in_any_order();
+  if (any_order)
+    flush_in_any_order(from, bytes);
+  else
+    for (uint64_t i = 0; i < bytes; i += 64) _mm_clflush(from + i);
   _mm_mfence();
 #endif
 }

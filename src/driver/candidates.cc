@@ -3,7 +3,7 @@
 #include "driver/candidates.h"
 
 #include <algorithm>
-#include <map>
+#include <cmath>
 
 #include "driver/labelled.h"
 #include "driver/summary.h"
@@ -22,18 +22,6 @@ constexpr double kClearGain = 1.06;  // what a second timing would hardly take b
 
 bool faster(double result, double input) { return kLeastGain * result <= input; }
 bool clearly_faster(double result, double input) { return kClearGain * result <= input; }
-
-std::vector<search::Step> promising(const std::vector<search::Step>& steps, double gain) {
-  std::map<size_t, std::pair<double, double>> regions;  // before and after
-  for (const search::Step& s : steps) {
-    regions.emplace(s.region, std::pair(s.before, s.after));
-    regions[s.region].second = s.after;
-  }
-  std::vector<search::Step> some;
-  for (const search::Step& s : steps)
-    if (const auto& [before, after] = regions.at(s.region); after < (1 - gain) * before) some.push_back(s);
-  return some;
-}
 
 Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels,
                                          bool lenient) const {
@@ -95,7 +83,7 @@ Expected<bool> CandidateMaker::stays_faster(const Candidate& input, const Candid
   if (clearly_faster(result.fastest, input.fastest)) return true;
   ISOMER_TRY(const std::vector<double> again,
              race({input.executor.get(), result.executor.get()}, inputs, race_options(seconds)));
-  return faster(std::min(result.fastest, again[1]), std::min(input.fastest, again[0]));
+  return faster(std::sqrt(result.fastest * again[1]), std::sqrt(input.fastest * again[0]));
 }
 
 Figures CandidateMaker::figures(const Candidate& c) const {

@@ -21,15 +21,12 @@ struct Candidate {
   std::vector<search::Step> steps;
   std::string labels;
   std::unique_ptr<Executor> executor;  // nothing: not compiled yet
-  double fastest = 1e30;               // seconds
+  double fastest = 1e30;               // seconds (race.h)
 };
 
 // By more than noise; by so much that it needs no second timing. Seconds.
 bool faster(double result, double input);
 bool clearly_faster(double result, double input);
-
-// The steps of regions that gain at least this share of their price.
-std::vector<search::Step> promising(const std::vector<search::Step>& steps, double gain);
 
 // All that is given has to outlive it.
 class CandidateMaker {
@@ -46,7 +43,7 @@ class CandidateMaker {
   Expected<std::optional<Candidate>> labelled(const Candidate& from, const cost::LabelOptions& how,
                                               size_t& untried) const;
   Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs, double seconds) const;
-  // Whether a result that was faster than the input is so clearly, or by more than noise in the fastest of more runs.
+  // Whether a result that was faster than the input is so clearly, or by more than noise in the mean of two races.
   Expected<bool> stays_faster(const Candidate& input, const Candidate& result, const std::vector<Tensor>& inputs,
                               double seconds) const;
   Figures figures(const Candidate& candidate) const;

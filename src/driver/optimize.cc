@@ -24,8 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kNoise = 1.02;      // times within this of each other are the same: they do not choose
-constexpr double kPromising = 0.06;  // gain of a region below which its rewrites may be left out
+constexpr double kNoise = 1.02;  // times within this of each other are the same: they do not choose
 // Of the budget: until labels of the start are found, and for those of what the search finds.
 constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
 constexpr double kQuickShare = 0.15;   // of the budget: for seeing whether rewrites promise much,
@@ -152,10 +151,12 @@ class Optimization {
       return p.seconds;
     };
     if (options_.measure && !jointly)
-      how.second_look = [this](const ir::Graph& before, const ir::Graph& after) -> Expected<double> {
+      how.compare = [this](const ir::Graph& before, const ir::Graph& after,
+                           bool again) -> Expected<search::Comparison> {
         ISOMER_TRY(const ir::Graph was, with_sizes(before, out_.assumed));
         ISOMER_TRY(const ir::Graph is, with_sizes(after, out_.assumed));
-        return pricer_->second_difference(was, is, cost::Pricer::Extent::Piece);
+        ISOMER_TRY(const auto found, pricer_->compare(was, is, cost::Pricer::Extent::Piece, again));
+        return search::Comparison{found.seconds, found.changed};
       };
     ISOMER_TRY(search::Outcome outcome, search::optimise(out_.start, ops::table(), rules_, price, estimate, how));
     out_.steps = std::move(outcome.steps);
@@ -209,8 +210,7 @@ class Optimization {
 
   bool given() const { return options_.replay || out_.remembered; }
 
-  // The input, all that was found, what is left of it without the regions that promise little; with layouts, these with
-  // their labels in front.
+  // The input and what was found; with layouts, both also with their labels, those in front.
   Expected<std::vector<Candidate>> contenders() {
     std::vector<Candidate> all;
     ISOMER_TRY(Candidate input, compiled({}, ""));
@@ -236,11 +236,6 @@ class Optimization {
     if (!out_.steps.empty()) {
       ISOMER_TRY(Candidate result, compiled(out_.steps, ""));
       ISOMER_CHECK_OK(add(std::move(result)));
-      const std::vector<search::Step> some = promising(out_.steps, kPromising);
-      if (!some.empty() && some.size() < out_.steps.size()) {
-        ISOMER_TRY(Candidate fewer, compiled(some, ""));
-        ISOMER_CHECK_OK(add(std::move(fewer)));
-      }
     }
     if (!options_.layout || !searches()) return all;
     ISOMER_TRY(std::optional<Candidate> same, labelled(all[0]));
@@ -283,7 +278,7 @@ class Optimization {
   }
 
   // Runs and times the candidates against the input. Of those that are faster, the first that is as fast as the best within
-  // noise is taken: all steps before fewer.
+  // noise is taken.
   Expected<void> choose(const ir::Graph& sized, const InputSets& sets) {
     const std::vector<Tensor>& inputs = sets[0];
     ISOMER_TRY(std::vector<Candidate> all, contenders());

@@ -12,19 +12,18 @@
 namespace isomer::driver {
 namespace {
 
-constexpr int kRounds = 3;
+constexpr size_t kRounds = 5;
 // A turn: the first of its runs finds the weights of the others in the caches, which no run of a model by itself does.
 constexpr int kTurnRuns = 2;
 constexpr double kTurnSeconds = 0.02;
-constexpr int kLeastRuns = 3;  // of each, at the full rate
 // Of the best rate of tile registers: the same core gives from 0.6 of it up by its clock, beside a neighbour 0.3.
 constexpr double kFullRate = 0.45;
-constexpr double kPatience = 6;      // times the seconds, for such runs of which two agree
-constexpr double kConfirmed = 1.02;  // times the fastest: what takes no longer agrees
+constexpr double kPatience = 6;  // times the seconds, for rounds at the full rate
 
-struct Run {
-  double seconds = 0, tile_rate = 0;
+struct Turn {
+  double seconds = 0, tile_rate = 0;  // of the fastest run, and the lowest
 };
+using Round = std::vector<Turn>;  // one of each
 
 double clock_of(bool one_thread) {
   timespec t = {};
@@ -48,32 +47,35 @@ double tile_rate([[maybe_unused]] const loop::Target& target, [[maybe_unused]] i
   return lowest;
 }
 
-std::vector<double> at_full_rate(const std::vector<Run>& runs, double best) {
-  std::vector<double> out;
-  for (const Run& r : runs)
-    if (r.tile_rate >= kFullRate * best) out.push_back(r.seconds);
+// Rounds in which nobody was slowed down.
+std::vector<const Round*> at_full_rate(const std::vector<Round>& rounds, double best) {
+  std::vector<const Round*> out;
+  for (const Round& r : rounds)
+    if (std::all_of(r.begin(), r.end(), [&](const Turn& t) { return t.tile_rate >= kFullRate * best; }))
+      out.push_back(&r);
   return out;
 }
 
-// Enough runs, and a second one as fast as the fastest: of the few runs that a slow model has in the time, all may have been disturbed.
-bool settled(std::vector<double> times) {
-  if (times.size() < kLeastRuns) return false;
-  std::sort(times.begin(), times.end());
-  return times[1] <= kConfirmed * times[0];
+// What else the machine does comes in phases of seconds, which the turns of one round share: the middle of their ratios is
+// found again where the fastest runs of each are not.
+double ratio_of(const std::vector<const Round*>& rounds, size_t runner) {
+  std::vector<double> ratios;
+  for (const Round* r : rounds) ratios.push_back((*r)[runner].seconds / (*r)[0].seconds);
+  std::sort(ratios.begin(), ratios.end());
+  const size_t half = ratios.size() / 2;
+  return ratios.size() % 2 == 1 ? ratios[half] : (ratios[half - 1] + ratios[half]) / 2;
 }
 
-// Some runs of one executor.
-Expected<std::vector<Run>> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
-  std::vector<Run> runs;
-  const double before = tile_rate(options.target, options.threads), begin = clock_of(false);
+Expected<Turn> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
+  Turn out{1e30, tile_rate(options.target, options.threads)};
+  const double begin = clock_of(false);
   for (int n = 0; n < kTurnRuns || clock_of(false) - begin < kTurnSeconds; ++n) {
     const double start = clock_of(options.threads == 1);
     ISOMER_CHECK_OK(executor.run(inputs));
-    runs.push_back({clock_of(options.threads == 1) - start, before});
+    out.seconds = std::min(out.seconds, clock_of(options.threads == 1) - start);
   }
-  const double after = tile_rate(options.target, options.threads);
-  for (Run& r : runs) r.tile_rate = std::min(before, after);
-  return runs;
+  out.tile_rate = std::min(out.tile_rate, tile_rate(options.target, options.threads));
+  return out;
 }
 
 }  // namespace
@@ -84,27 +86,26 @@ Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const 
     ISOMER_CHECK_OK(e->prepare(inputs));
     ISOMER_CHECK_OK(e->run(inputs));
   }
-  std::vector<std::vector<Run>> runs(runners.size());
+  std::vector<Round> rounds;
   double best = options.tile_rate;
-  const double begin = clock_of(false);
-  const auto wanting = [&] {
-    return std::any_of(runs.begin(), runs.end(), [&](const auto& r) { return !settled(at_full_rate(r, best)); });
-  };
-  for (int round = 0;; ++round) {
+  for (const double begin = clock_of(false);;) {
     const double passed = clock_of(false) - begin;
-    if (round >= kRounds && passed >= options.seconds && (!wanting() || passed >= kPatience * options.seconds)) break;
-    for (size_t i = 0; i < runners.size(); ++i) {
-      ISOMER_TRY(const std::vector<Run> more, turn(*runners[i], inputs, options));
-      best = std::max(best, more[0].tile_rate);
-      runs[i].insert(runs[i].end(), more.begin(), more.end());
+    const bool enough = at_full_rate(rounds, best).size() >= kRounds || passed >= kPatience * options.seconds;
+    if (rounds.size() >= kRounds && passed >= options.seconds && enough) break;
+    Round round;
+    for (Executor* e : runners) {
+      ISOMER_TRY(const Turn t, turn(*e, inputs, options));
+      best = std::max(best, t.tile_rate);
+      round.push_back(t);
     }
+    rounds.push_back(std::move(round));
   }
+  std::vector<const Round*> counting = at_full_rate(rounds, best);
+  if (counting.empty()) counting = at_full_rate(rounds, 0);
+  double first = 1e30;
+  for (const Round* r : counting) first = std::min(first, (*r)[0].seconds);
   std::vector<double> out;
-  for (const auto& r : runs) {
-    std::vector<double> times = at_full_rate(r, best);
-    if (times.empty()) times = at_full_rate(r, 0);
-    out.push_back(*std::min_element(times.begin(), times.end()));
-  }
+  for (size_t i = 0; i < runners.size(); ++i) out.push_back(first * ratio_of(counting, i));
   return out;
 }
 

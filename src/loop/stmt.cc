@@ -10,6 +10,8 @@ int64_t Buffer::elements() const {
   return n;
 }
 
+uint64_t Buffer::bytes() const { return static_cast<uint64_t>(elements()) * size_of(dtype); }
+
 Stmt Stmt::loop(int var, std::string name, te::Expr extent, LoopKind kind, Stmt body) {
   ISOMER_ASSERT(!extent.empty() && !body.empty(), "a loop has an extent and a body");
   StmtNode n{.kind = StmtKind::For};
@@ -71,7 +73,7 @@ int64_t Function::tasks() const {
 int64_t Function::scratch_bytes() const {
   int64_t total = 0;
   for (const Buffer& b : buffers)
-    if (b.scope == Scope::Scratch) total += (b.elements() * static_cast<int64_t>(size_of(b.dtype)) + 63) / 64 * 64;
+    if (b.scope == Scope::Scratch) total += (static_cast<int64_t>(b.bytes()) + 63) / 64 * 64;
   return total;
 }
 

@@ -41,6 +41,7 @@ struct Buffer {
   bool flushed = false;  // BF16: subnormal numbers may be stored as zero
 
   int64_t elements() const;  // 1 for a scalar
+  uint64_t bytes() const;
   bool operator==(const Buffer&) const = default;
 };
 

@@ -117,16 +117,16 @@ void Ledger::note(const Trail& trail, Entry entry) {
   }
 }
 
-void Ledger::unconfirmed(const Trail& trail) {
+void Ledger::unclear(const Trail& trail, WhyNot why) {
   for (const Stop& stop : trail)
-    if (const auto it = best_.find(stop.rule); it != best_.end()) it->second.unsure = true;
+    if (const auto it = best_.find(stop.rule); it != best_.end()) it->second.unclear = why;
 }
 
 void Ledger::estimated(const Trail& trail, double before, double after, bool doubtful) {
   if (before > 0) note(trail, {Known::Estimate, doubtful ? WhyNot::Doubtful : WhyNot::Crowded, after / before});
 }
 
-std::vector<std::pair<std::string, LeftCase>> Ledger::left(double before, double least, const Trail& taken) const {
+std::vector<std::pair<std::string, LeftCase>> Ledger::left(double before, const Trail& taken) const {
   std::vector<std::pair<std::string, LeftCase>> out;
   for (const auto& [rule, entry] : best_) {
     const auto is = [&](const Stop& s) { return s.rule == rule; };
@@ -141,7 +141,7 @@ std::vector<std::pair<std::string, LeftCase>> Ledger::left(double before, double
       if (std::abs(c.change) < kEqual)
         c.why = WhyNot::Same;
       else if (c.change < 0)
-        c.why = -c.change < least ? WhyNot::Small : entry.unsure || taken.empty() ? WhyNot::Unsure : WhyNot::Outdone;
+        c.why = entry.unclear.value_or(taken.empty() ? WhyNot::Small : WhyNot::Outdone);
     }
     for (const Stop& s : entry.trail) {
       if (s.rule == rule)

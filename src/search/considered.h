@@ -15,7 +15,7 @@ namespace isomer::search {
 enum class WhyNot : uint8_t {
   Slower,    // priced: the region takes longer
   Same,      // priced: the compiler makes the same kernels
-  Small,     // priced: the gain is less than timings can tell
+  Small,     // priced faster, by less than timings can tell
   Unsure,    // priced faster by pieces, and not as a whole or when its kernels were timed once more
   Outdone,   // another rewrite of the region gains more
   Doubtful,  // estimated so much slower that it was not priced
@@ -64,12 +64,12 @@ class Ledger {
   // As a whole, which counts for more than sums of differences.
   void priced_whole(const Trail& trail, double cost) { note(trail, {Known::Whole, WhyNot::Slower, cost}); }
 
-  // Priced as a whole before; the gain was not found again.
-  void unconfirmed(const Trail& trail);
+  // Priced as a whole before, and not clearly better, or not when looked at again.
+  void unclear(const Trail& trail, WhyNot why);
   bool knows(const std::string& rule) const { return best_.count(rule) > 0; }
 
-  // The rules that are not on the trail that was taken. `least`: the share that a gain must have.
-  std::vector<std::pair<std::string, LeftCase>> left(double before, double least, const Trail& taken) const;
+  // The rules that are not on the trail that was taken.
+  std::vector<std::pair<std::string, LeftCase>> left(double before, const Trail& taken) const;
 
  private:
   enum class Known : uint8_t { Nothing, Estimate, Price, Whole };
@@ -77,7 +77,7 @@ class Ledger {
     Known known = Known::Nothing;
     WhyNot why = WhyNot::NoTime;
     double value = 0;  // a price, or the ratio of two estimates
-    bool unsure = false;
+    std::optional<WhyNot> unclear = {};
     Trail trail = {};
   };
   void note(const Trail& trail, Entry entry);

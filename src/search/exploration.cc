@@ -9,27 +9,12 @@ constexpr size_t kMostWaiting = 4096;  // graphs in a queue
 constexpr size_t kMostCheaper = 64;    // graphs that are kept for the end
 constexpr size_t kFinalists = 6;       // of these, priced as a whole
 constexpr size_t kSecondLooks = 2;     // and timed once more
-constexpr double kTie = 0.01;          // prices within this share of each other do not decide
 constexpr double kProgress = 0.01;     // of the region's price: less is no gain of a turn
 
 size_t applications(const Node& node) {
   size_t count = 0;
   for (const Node* n = &node; n->parent; n = n->parent.get()) count += n->state.made().size();
   return count;
-}
-
-// By price, but of those that are level with the best the simplest comes first: noise must not choose among them.
-template <typename Price>
-void sort_by(std::vector<NodeRef>& nodes, const Price& price) {
-  std::stable_sort(nodes.begin(), nodes.end(), [&](const NodeRef& a, const NodeRef& b) {
-    return std::pair(price(a), a->hash) < std::pair(price(b), b->hash);
-  });
-  if (nodes.empty()) return;
-  const double limit = (1 + kTie) * price(nodes.front());
-  const auto level = std::find_if(nodes.begin(), nodes.end(), [&](const NodeRef& n) { return price(n) > limit; });
-  std::stable_sort(nodes.begin(), level, [](const NodeRef& a, const NodeRef& b) {
-    return std::pair(applications(*a), a->hash) < std::pair(applications(*b), b->hash);
-  });
 }
 
 }  // namespace
@@ -106,35 +91,38 @@ double Exploration::urgency() const {
   return static_cast<double>(equals) * share / static_cast<double>(1 + idle_);
 }
 
+// The cheapest few, the simplest first: noise must not choose among those that are level.
 std::vector<NodeRef> Exploration::finalists() const {
   std::vector<NodeRef> out(cheaper_.begin(), cheaper_.end());
-  sort_by(out, [](const NodeRef& n) { return n->cost; });
   if (out.size() > kFinalists) out.resize(kFinalists);
+  std::sort(out.begin(), out.end(), [](const NodeRef& a, const NodeRef& b) {
+    return std::pair(applications(*a), a->hash) < std::pair(applications(*b), b->hash);
+  });
   return out;
 }
 
-// Prices of pieces add up nearly: what is taken is the cheapest of the best few when they are priced as a whole.
+// Prices of pieces add up nearly: the best few are priced as a whole. More rewrites must be clearly better than fewer.
 NodeRef Exploration::taken(Found& found) {
-  std::map<NodeRef, double> wholes;
   std::vector<NodeRef> better;
   for (const NodeRef& node : finalists()) {
     if (judge_.closed()) break;
     const auto whole = judge_.whole_cost(*node, around_);
-    if (whole) ledger_.priced_whole(trail_of(*node), *whole);
-    if (!whole || *whole >= (1 - kLeastGain) * root_->cost) continue;
-    wholes[node] = *whole;
-    better.push_back(node);
+    if (!whole) continue;
+    ledger_.priced_whole(trail_of(*node), *whole);
+    if (judge_.clearly_better(better.empty() ? *root_ : *better.back(), *node, around_, false))
+      better.push_back(node);
+    else if (better.empty())
+      ledger_.unclear(trail_of(*node), WhyNot::Small);
   }
-  sort_by(better, [&](const NodeRef& n) { return wholes.at(n); });
   NodeRef taken;
-  for (size_t k = 0; k < std::min(better.size(), kSecondLooks) && !taken; ++k) {
-    if (judge_.closed()) break;
-    if (judge_.holds(*root_, *better[k], around_))
-      taken = better[k];
+  for (size_t looks = 0; looks < kSecondLooks && !better.empty() && !taken && !judge_.closed(); ++looks) {
+    if (judge_.clearly_better(*root_, *better.back(), around_, true))
+      taken = better.back();
     else
-      ledger_.unconfirmed(trail_of(*better[k]));
+      ledger_.unclear(trail_of(*better.back()), WhyNot::Unsure);
+    better.pop_back();
   }
-  found.left = ledger_.left(root_->cost, kLeastGain, taken ? trail_of(*taken) : Trail{});
+  found.left = ledger_.left(root_->cost, taken ? trail_of(*taken) : Trail{});
   return taken;
 }
 
@@ -148,7 +136,7 @@ Found Exploration::settle() {
   }
   if (priceless_) {
     for (const auto& [rule, places] : found.places) ledger_.unpriced({{rule, {}}}, WhyNot::NoPrice);
-    found.left = ledger_.left(0, kLeastGain, {});
+    found.left = ledger_.left(0, {});
   } else {
     if (!ended_)
       for (const auto& [rule, places] : found.places)

@@ -6,8 +6,9 @@
 namespace isomer::search {
 namespace {
 
-constexpr double kLooking = 0.85;   // of the time, for finding graphs; the rest is for judging them
+constexpr double kLooking = 0.9;    // of the time, for finding graphs; the rest is for judging them
 constexpr double kLastSeconds = 5;  // for judging after an interrupt
+constexpr size_t kMostLosses = 2;   // steps in a row
 
 std::optional<double> cost_of(const Cost& cost, const rewrite::EditGraph& g, const Region& region) {
   const auto graph = graph_of(g, region);
@@ -19,6 +20,14 @@ std::optional<double> cost_of(const Cost& cost, const rewrite::EditGraph& g, con
 Region with(Region region, const std::vector<uint32_t>& around) {
   region.add(around);
   return region;
+}
+
+// The last steps that lost, in a row. What they lost has to come back by steps that go on from them: all others lead from where
+// they began to the same gains, and steps that lose a little, in every order, would take the time of all the others.
+size_t losses(const Node& node) {
+  size_t count = 0;
+  for (const Node* n = &node; n->parent && n->cost > n->parent->cost; n = n->parent.get()) ++count;
+  return count;
 }
 
 }  // namespace
@@ -88,8 +97,10 @@ std::vector<Judge::Difference> Judge::differences(const Cost& cost, const std::v
 std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::unordered_set<Hash128>& seen,
                                                    size_t most, Ledger& ledger) {
   std::vector<std::shared_ptr<Node>> out;
+  const size_t lost = losses(*parent);
+  if (lost > kMostLosses) return out;
   for (State& s : parent->state.children()) {
-    if (s.live_nodes() > most) continue;
+    if (s.live_nodes() > most || (lost > 0 && !s.goes_on_from(parent->state))) continue;
     const Hash128 hash = content_hash(s.graph(), s.region());
     if (!seen.insert(hash).second) {
       ++statistics.duplicates;
@@ -148,13 +159,16 @@ std::optional<double> Judge::whole_estimate(const rewrite::EditGraph& graph, con
   return cost_of(estimate_, graph, with(region, surroundings(graph, region, reductions_)));
 }
 
-bool Judge::holds(const Node& root, const Node& node, const std::vector<uint32_t>& around) const {
-  if (!options_.second_look) return true;
-  const auto before = graph_of(root.state.graph(), with(root.state.region(), around));
-  const auto after = graph_of(node.state.graph(), with(node.state.region(), around));
+bool Judge::clearly_better(const Node& one, const Node& other, const std::vector<uint32_t>& around, bool again) const {
+  const auto before = graph_of(one.state.graph(), with(one.state.region(), around));
+  const auto after = graph_of(other.state.graph(), with(other.state.region(), around));
   if (!before.ok() || !after.ok()) return false;
-  const auto difference = options_.second_look(*before, *after);
-  return difference.ok() && *difference < -kLeastGain * root.cost;
+  if (options_.compare) {
+    const auto found = options_.compare(*before, *after, again);
+    return found.ok() && -found->seconds > kClearGain * found->changed;
+  }
+  const auto was = price_(*before), is = price_(*after);
+  return was.ok() && is.ok() && *is < (1 - kSafeGain) * *was;
 }
 
 }  // namespace isomer::search

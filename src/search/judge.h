@@ -38,8 +38,8 @@ class Judge {
   // The region of a graph together with what is around it.
   std::optional<double> whole_cost(const Node& node, const std::vector<uint32_t>& around) const;
   std::optional<double> whole_estimate(const rewrite::EditGraph& graph, const Region& region);
-  // Whether a second look finds the gain too.
-  bool holds(const Node& root, const Node& node, const std::vector<uint32_t>& around) const;
+  // Whether the second one is better by more than timings are unsure of; `again`: by a second look, where there is one.
+  bool clearly_better(const Node& one, const Node& other, const std::vector<uint32_t>& around, bool again) const;
 
   Statistics statistics;
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }

@@ -32,7 +32,6 @@ class Search {
       explore();
       fresh.clear();
       for (const Place& place : places) now = improve(std::move(now), place, fresh);
-      exploring_.clear();
       if (fresh.empty()) break;
     }
     ISOMER_TRY(outcome_.graph, now.graph());
@@ -48,6 +47,11 @@ class Search {
     Region region;
     std::vector<uint32_t> members;  // in order
     std::string shape;
+  };
+  // The first region of its shape.
+  struct Open {
+    std::string shape;
+    std::unique_ptr<Exploration> exploration;
   };
 
   std::vector<Region> regions(const rewrite::EditGraph& g) {
@@ -71,8 +75,9 @@ class Search {
       p.shape = shape_of(g, p.region);
       p.members = in_order(g, p.region);
       if (!known_.contains(p.shape)) {
-        if (const auto it = exploring_.find(p.shape); it != exploring_.end())
-          ++it->second->equals;
+        const auto it = std::find_if(open_.begin(), open_.end(), [&](const Open& o) { return o.shape == p.shape; });
+        if (it != open_.end())
+          ++it->exploration->equals;
         else
           begin(g, p);
       }
@@ -83,36 +88,28 @@ class Search {
 
   void begin(const rewrite::EditGraph& g, const Place& p) {
     const double weight = has_estimate_ && !judge_.over() ? judge_.whole_estimate(g, p.region).value_or(0) : 0;
-    order_.push_back(p.shape);
-    exploring_[p.shape] = std::make_unique<Exploration>(judge_, g, p.region, weight);
+    open_.push_back({p.shape, std::make_unique<Exploration>(judge_, g, p.region, weight)});
   }
 
   // Every region has a turn before any has a second one; then those come first that have the most to gain. What ends is
   // judged at once, the rest when the time for looking is over.
   void explore() {
-    std::vector<Exploration*> open;
-    for (const std::string& shape : order_) open.push_back(exploring_.at(shape).get());
-    std::map<const Exploration*, const std::string*> shapes;
-    for (size_t k = 0; k < open.size(); ++k) shapes[open[k]] = &order_[k];
-    progress_.regions += open.size();
-    const auto comes_before = [](const Exploration* a, const Exploration* b) {
-      return std::pair(a->begun(), -a->urgency()) < std::pair(b->begun(), -b->urgency());
+    progress_.regions += open_.size();
+    const auto turn_of = [](const Open& o) { return std::pair(o.exploration->begun(), -o.exploration->urgency()); };
+    const auto gain = [](const Open& o) {
+      return (o.exploration->before() - o.exploration->best()) * static_cast<double>(o.exploration->equals);
     };
-    const auto end = [&](Exploration* e) { known_[*shapes.at(e)] = e->settle(); };
-    while (!open.empty() && !judge_.over()) {
-      const auto next = std::min_element(open.begin(), open.end(), comes_before);
-      Exploration* const e = *next;
-      take_turn(*e);
-      if (!e->ended()) continue;
-      open.erase(next);
-      end(e);
+    while (!open_.empty() && !judge_.over()) {
+      const auto next = std::min_element(open_.begin(), open_.end(),
+                                         [&](const Open& a, const Open& b) { return turn_of(a) < turn_of(b); });
+      take_turn(*next->exploration);
+      if (!next->exploration->ended()) continue;
+      known_[next->shape] = next->exploration->settle();
+      open_.erase(next);
     }
-    std::stable_sort(open.begin(), open.end(), [](const Exploration* a, const Exploration* b) {
-      return (a->before() - a->best()) * static_cast<double>(a->equals) >
-             (b->before() - b->best()) * static_cast<double>(b->equals);
-    });
-    for (Exploration* e : open) end(e);
-    order_.clear();
+    std::stable_sort(open_.begin(), open_.end(), [&](const Open& a, const Open& b) { return gain(a) > gain(b); });
+    for (const Open& o : open_) known_[o.shape] = o.exploration->settle();
+    open_.clear();
   }
 
   void take_turn(Exploration& e) {
@@ -190,8 +187,7 @@ class Search {
   const bool has_estimate_;
   const Options& options_;
   Judge judge_;
-  std::map<std::string, std::unique_ptr<Exploration>> exploring_;  // by shape
-  std::vector<std::string> order_;                                 // of these, as the model has them
+  std::vector<Open> open_;  // as the model has them
   std::map<std::string, Found> known_;
   std::set<std::string> taken_;  // shapes that were improved somewhere
   size_t number_ = 0;            // of the region at hand, over all rounds

@@ -22,12 +22,18 @@ namespace isomer::search {
 // Seconds, or any number where less is better. A diagnostic means that the graph has no cost: it is left alone.
 using Cost = std::function<Expected<double>(const ir::Graph&)>;
 
-// By how much the second of two graphs differs from the first, looked at once more, apart from what their costs are made of.
-using SecondLook = std::function<Expected<double>(const ir::Graph&, const ir::Graph&)>;
+// Two graphs side by side.
+struct Comparison {
+  double seconds = 0;  // by which the second one differs
+  double changed = 0;  // what only the first one has
+};
+// `again`: by a second look, apart from what their costs are made of.
+using Compare = std::function<Expected<Comparison>(const ir::Graph& before, const ir::Graph& after, bool again)>;
 
-// A region's rewrites must gain this share of its price: timings are not better than that, and the cheapest of many
-// prices is the one with the luckiest timing.
-inline constexpr double kLeastGain = 0.03;
+// What rewrites must gain, since the cheapest of many prices is the one with the luckiest timing.
+inline constexpr double kClearGain =
+    0.05;  // of what they change: there is the noise of timings, however large the region
+inline constexpr double kSafeGain = 0.03;  // of their region, where what they change is not known
 
 enum class Strategy : uint8_t {
   Greedy,   // the best child of each graph, as long as it is better
@@ -55,7 +61,7 @@ struct Options {
   int threads = 1;                          // that price at the same time
   const std::atomic<bool>* stop = nullptr;  // ends the search with the best so far
   std::function<void(const Progress&)> progress = nullptr;
-  SecondLook second_look = nullptr;  // what is taken must gain by it too: the cheapest of many timings is the luckiest
+  Compare compare = nullptr;  // empty: by costs alone
 };
 
 // One application of a rule, by the numbers that EditGraph gives the nodes when the rewrites before it are made in order.

@@ -309,4 +309,13 @@ Expr simplify(const Expr& e, std::span<const Axis> axes) {
   return s.run(e);
 }
 
+Expr moved(const Expr& e, int64_t by) {
+  if (by == 0) return e;
+  if (e->kind == Kind::Int) return Expr(e->integer + by);
+  const bool more = e->kind == Kind::Binary && e->binary == BinaryOp::Add;
+  const bool less = e->kind == Kind::Binary && e->binary == BinaryOp::Sub;
+  if (!(more || less) || e->args[1]->kind != Kind::Int) return by > 0 ? e + Expr(by) : e - Expr(-by);
+  return moved(e->args[0], more ? by + e->args[1]->integer : by - e->args[1]->integer);
+}
+
 }  // namespace isomer::te

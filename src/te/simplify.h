@@ -24,4 +24,7 @@ Program simplify(const Program& program);
 // `axes` are those that the expression uses and does not bind itself; any other variable may have any value.
 Expr simplify(const Expr& e, std::span<const Axis> axes = {});
 
+// e + by of a simplified integer, in the same form; much cheaper than simplifying the sum.
+Expr moved(const Expr& e, int64_t by);
+
 }  // namespace isomer::te

@@ -86,8 +86,7 @@ std::string why_not(const search::LeftCase& c) {
   switch (c.why) {
     case search::WhyNot::Slower: return percent == "0.0%" ? "priced the same" : "priced " + percent + " slower";
     case search::WhyNot::Same: return "the compiler makes the same kernels";
-    case search::WhyNot::Small:
-      return fmt::format("priced {} faster: a gain must be {:.0f}%", percent, 100 * search::kLeastGain);
+    case search::WhyNot::Small: return "priced " + percent + " faster: less than timings can tell";
     case search::WhyNot::Unsure: return "priced " + percent + " faster, not confirmed by a second look";
     case search::WhyNot::Outdone: return "another rewrite gains more there";
     case search::WhyNot::Doubtful: return "estimated " + percent + " slower: not priced";

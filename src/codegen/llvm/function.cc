@@ -118,7 +118,7 @@ class Builder {
         arguments.push_back(b_.CreateAlignedLoad(pointer_, at, llvm::Align(8)));
       } else if (buffer.scope == loop::Scope::Scratch) {
         arguments.push_back(b_.CreateConstGEP1_64(b_.getInt8Ty(), f->getArg(3), offset));
-        const uint64_t bytes = static_cast<uint64_t>(buffer.elements()) * size_of(buffer.dtype);
+        const uint64_t bytes = buffer.bytes();
         offset += (bytes + kAlignment - 1) / kAlignment * kAlignment;
       }
     }

@@ -139,17 +139,25 @@ TEST(Pricer, APriceIsTheSameForAGivenStore) {
 TEST(Pricer, TheSecondLookIsAtWhatDiffers) {
   const ir::Graph one = graph(with_weight("expand(const f32[] 0.5, [64,48])"));
   const ir::Graph other = graph(with_weight("expand(const f32[] 0.5, [64,400])"));
+  const auto model = Pricer::Extent::Model;
   const auto plain = pricer(false);
-  EXPECT_EQ(*plain->second_difference(one, one), 0);
-  EXPECT_NEAR(*plain->second_difference(one, other), plain->price(other)->seconds - plain->price(one)->seconds, 1e-12);
+  EXPECT_EQ(plain->compare(one, one, model, true)->seconds, 0);
+  EXPECT_EQ(plain->compare(one, one, model, false)->changed, 0);
+  const double before = plain->price(one)->seconds, after = plain->price(other)->seconds;
+  for (const bool again : {false, true}) {
+    EXPECT_NEAR(plain->compare(one, other, model, again)->seconds, after - before, 1e-12);
+    EXPECT_NEAR(plain->compare(one, other, model, again)->changed, before, 1e-12);
+  }
   const auto timed = pricer(true);
-  const auto first = timed->second_difference(one, other);
+  const auto first = timed->compare(one, other, model, true);
   ASSERT_TRUE(first.ok()) << first.error().to_string();
   const size_t measured = timed->measured();
   EXPECT_EQ(measured, 2U);
-  EXPECT_EQ(*timed->second_difference(one, other), *first);
-  EXPECT_EQ(*timed->second_difference(other, one), -*first);
+  EXPECT_EQ(timed->compare(one, other, model, true)->seconds, first->seconds);
+  EXPECT_EQ(timed->compare(other, one, model, true)->seconds, -first->seconds);
   EXPECT_EQ(timed->measured(), measured);
+  EXPECT_NEAR(timed->compare(one, other, model, false)->seconds,
+              timed->price(other)->seconds - timed->price(one)->seconds, 1e-12);
 }
 
 TEST(Pricer, PartsAddUpToThePrice) {

@@ -26,16 +26,17 @@ TEST(Considered, EveryReasonHasANameThatLeadsBack) {
 }
 
 TEST(Considered, ThePriceSaysWhyNot) {
-  const auto why = [](double price) {
+  const auto why = [](double price, const Trail& taken) {
     Ledger ledger;
     ledger.estimated(kMerge, 1, 5, true);
     ledger.priced(kMerge, price);
-    return ledger.left(10, 0.02, {{"other", {}}}).at(0).second.why;
+    return ledger.left(10, taken).at(0).second.why;
   };
-  EXPECT_EQ(why(12), WhyNot::Slower);
-  EXPECT_EQ(why(10), WhyNot::Same);
-  EXPECT_EQ(why(9.9), WhyNot::Small);
-  EXPECT_EQ(why(9), WhyNot::Outdone);
+  const Trail other = {{"other", {}}};
+  EXPECT_EQ(why(12, other), WhyNot::Slower);
+  EXPECT_EQ(why(10, other), WhyNot::Same);
+  EXPECT_EQ(why(9, other), WhyNot::Outdone);
+  EXPECT_EQ(why(9, {}), WhyNot::Small);
 }
 
 TEST(Considered, TheBestOfARuleCountsAndPricesBeforeEstimates) {
@@ -44,38 +45,38 @@ TEST(Considered, TheBestOfARuleCountsAndPricesBeforeEstimates) {
   ledger.priced(kMerge, 13);
   ledger.priced(kBoth, 12);
   ledger.estimated(kMerge, 10, 5, false);
-  const auto left = ledger.left(10, 0.02, {});
+  const auto left = ledger.left(10, {});
   const LeftCase* merge = find(left, "merge");
   ASSERT_NE(merge, nullptr);
   EXPECT_DOUBLE_EQ(merge->best, 12);
   EXPECT_NEAR(merge->change, 0.2, 1e-12);
   EXPECT_EQ(merge->with, std::vector<std::string>{"enlarge"});
   EXPECT_EQ(merge->nodes, (std::vector<std::string>{"", "b"}));
-  EXPECT_TRUE(ledger.left(10, 0.02, kBoth).empty());
-  EXPECT_EQ(ledger.left(10, 0.02, kMerge).size(), 1U);
+  EXPECT_TRUE(ledger.left(10, kBoth).empty());
+  EXPECT_EQ(ledger.left(10, kMerge).size(), 1U);
 }
 
 TEST(Considered, AWholePriceCountsForMoreThanASum) {
   Ledger ledger;
   ledger.priced(kMerge, 8);
   ledger.priced_whole(kMerge, 11);
-  EXPECT_EQ(ledger.left(10, 0.02, {}).at(0).second.why, WhyNot::Slower);
+  EXPECT_EQ(ledger.left(10, {}).at(0).second.why, WhyNot::Slower);
 }
 
 TEST(Considered, AGainThatWasNotFoundAgainIsSaidSo) {
   Ledger ledger;
   ledger.priced_whole(kMerge, 8);
-  EXPECT_EQ(ledger.left(10, 0.02, {{"other", {}}}).at(0).second.why, WhyNot::Outdone);
-  EXPECT_EQ(ledger.left(10, 0.02, {}).at(0).second.why, WhyNot::Unsure);
-  ledger.unconfirmed(kMerge);
-  EXPECT_EQ(ledger.left(10, 0.02, {{"other", {}}}).at(0).second.why, WhyNot::Unsure);
+  EXPECT_EQ(ledger.left(10, {{"other", {}}}).at(0).second.why, WhyNot::Outdone);
+  ledger.unclear(kMerge, WhyNot::Unsure);
+  EXPECT_EQ(ledger.left(10, {}).at(0).second.why, WhyNot::Unsure);
+  EXPECT_EQ(ledger.left(10, {{"other", {}}}).at(0).second.why, WhyNot::Unsure);
 }
 
 TEST(Considered, NoTimeIsSaidWithTheEstimateThatThereIs) {
   Ledger ledger;
   ledger.estimated(kMerge, 10, 9, false);
   ledger.unpriced(kMerge, WhyNot::NoTime);
-  const LeftCase left = ledger.left(10, 0.02, {}).at(0).second;
+  const LeftCase left = ledger.left(10, {}).at(0).second;
   EXPECT_EQ(left.why, WhyNot::NoTime);
   EXPECT_NEAR(left.change, -0.1, 1e-12);
   EXPECT_EQ(left.best, 0);

@@ -111,6 +111,17 @@ TEST(TeSimplify, DepthCostsNoStack) {
   for (const Expr& e : {sum, product, choice, mixed}) (void)simplify(e, std::vector<Axis>{i});
 }
 
+TEST(TeSimplify, AMovedSumIsTheSimplifiedOne) {
+  const Axis i{0, "i", Dim(8)}, j{1, "j", Dim(4)};
+  const Expr sums[] = {Expr(5),          i, -Expr(i), Expr(i) * Expr(64) + Expr(j) + Expr(7), Expr(i) - Expr(3),
+                       Expr(j) - Expr(i)};
+  for (const Expr& e : sums)
+    for (const int64_t by : {-7, -3, 0, 3, 11}) {
+      const Expr whole = simplify(e + Expr(by));
+      EXPECT_TRUE(equal(moved(simplify(e), by), whole)) << print(whole) << " by " << by;
+    }
+}
+
 TEST(TeSimplify, TheTableReads) {
   EXPECT_GT(rule_table().size(), 100u);
   EXPECT_GT(read_rules().size(), rule_table().size());
