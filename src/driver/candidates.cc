@@ -3,7 +3,6 @@
 #include "driver/candidates.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "driver/labelled.h"
 #include "driver/summary.h"
@@ -16,7 +15,7 @@ namespace {
 constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was priced as folded has to be folded
 
 constexpr double kLeastGain = 1.03;  // times input and result must differ by: less is noise, and then the input stays
-constexpr double kClearGain = 1.06;  // what a second timing would hardly take back
+constexpr double kClearGain = 1.1;   // what a second timing would hardly take back
 
 }  // namespace
 
@@ -81,9 +80,10 @@ Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vect
 Expected<bool> CandidateMaker::stays_faster(const Candidate& input, const Candidate& result,
                                             const std::vector<Tensor>& inputs, double seconds) const {
   if (clearly_faster(result.fastest, input.fastest)) return true;
+  if (!faster(result.fastest, input.fastest)) return false;
   ISOMER_TRY(const std::vector<double> again,
              race({input.executor.get(), result.executor.get()}, inputs, race_options(seconds)));
-  return faster(std::sqrt(result.fastest * again[1]), std::sqrt(input.fastest * again[0]));
+  return faster(again[1], again[0]);
 }
 
 Figures CandidateMaker::figures(const Candidate& c) const {

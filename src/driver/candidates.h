@@ -43,7 +43,7 @@ class CandidateMaker {
   Expected<std::optional<Candidate>> labelled(const Candidate& from, const cost::LabelOptions& how,
                                               size_t& untried) const;
   Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs, double seconds) const;
-  // Whether a result that was faster than the input is so clearly, or by more than noise in the mean of two races.
+  // Whether a result that was faster than the input is so clearly, or by more than noise in a second race too.
   Expected<bool> stays_faster(const Candidate& input, const Candidate& result, const std::vector<Tensor>& inputs,
                               double seconds) const;
   Figures figures(const Candidate& candidate) const;

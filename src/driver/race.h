@@ -17,7 +17,7 @@ struct RaceOptions {
   double tile_rate = 0;  // the best that they were seen to have
 };
 
-// Seconds: of the first the fastest run, of the others by their ratios to the first one's, round by round.
+// Seconds of the first one's fastest run, and of the others so many that none looks faster beside the first than it can be trusted to be.
 Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
                                    const RaceOptions& options);
 
