@@ -22,12 +22,22 @@ Region with(Region region, const std::vector<uint32_t>& around) {
   return region;
 }
 
-// The last steps that lost, in a row. What they lost has to come back by steps that go on from them: all others lead from where
-// they began to the same gains, and steps that lose a little, in every order, would take the time of all the others.
+// The last steps that lost, in a row.
 size_t losses(const Node& node) {
   size_t count = 0;
   for (const Node* n = &node; n->parent && n->cost > n->parent->cost; n = n->parent.get()) ++count;
   return count;
+}
+
+// Whether a step may win back what the one before it lost: what it changes is priced together with what that one made, and it is a step
+// of the same rule or joins several nodes. All others differ from their parent by what they differ from its parent: from
+// there they lead to the same gains, and steps that lose a little, in every order, would take the time of all the others.
+bool may_pay(const Node& node) {
+  const State& before = node.parent->state;
+  const std::vector<uint32_t>& near = node.change.before.nodes();
+  const bool together = std::any_of(near.begin(), near.end(), [&](uint32_t n) { return before.added().contains(n); });
+  const Application& step = node.state.made()[0];
+  return together && (step.nodes.size() > 1 || step.rule == before.made()[0].rule);
 }
 
 }  // namespace
@@ -100,7 +110,7 @@ std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::u
   const size_t lost = losses(*parent);
   if (lost > kMostLosses) return out;
   for (State& s : parent->state.children()) {
-    if (s.live_nodes() > most || (lost > 0 && !s.goes_on_from(parent->state))) continue;
+    if (s.live_nodes() > most) continue;
     const Hash128 hash = content_hash(s.graph(), s.region());
     if (!seen.insert(hash).second) {
       ++statistics.duplicates;
@@ -109,6 +119,7 @@ std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::u
     out.push_back(std::make_shared<Node>(Node{std::move(s), parent, 0, hash}));
   }
   for (const auto& n : out) n->change = change(parent->state, n->state);
+  if (lost > 0) std::erase_if(out, [](const auto& n) { return !may_pay(*n); });
   if (!estimate_) return out;
   const std::vector<Difference> estimates = differences(estimate_, out, false);
   statistics.estimated += out.size();

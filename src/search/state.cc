@@ -61,12 +61,6 @@ bool State::leads_on() const {
   });
 }
 
-bool State::goes_on_from(const State& parent) const {
-  return std::any_of(made_.begin(), made_.end(), [&](const Application& a) {
-    return any_in(a.nodes, parent.added_) && (a.nodes.size() > 1 || a.rule == parent.made_[0].rule);
-  });
-}
-
 void State::refresh(const rewrite::Edit& edit) {
   region_.update(edit);
   const auto in = [](const std::vector<uint32_t>& sorted, uint32_t id) {

@@ -50,9 +50,6 @@ class State {
   std::map<std::string, size_t> places() const;
   // Whether steps by other rules than those that were applied begin at what was made.
   bool leads_on() const;
-  // Whether the last step goes on where the one that led to `parent` ended: by the same rule, or by one that joins what was made
-  // with other nodes.
-  bool goes_on_from(const State& parent) const;
 
   // All graphs that one step leads to: a rule at one place, at all places that share nodes, or everywhere.
   std::vector<State> children() const;
