@@ -105,22 +105,33 @@ TEST(Judge, AGainIsMeasuredByWhatChanges) {
   EXPECT_EQ(why_not_merged(none), WhyNot::Small);
 }
 
-// Each enlarged kernel costs little beside the region: in every order there would be as many graphs as there are subsets.
+// Each enlarged kernel costs little beside the region: in every order there would be as many graphs as there are subsets, and no
+// limit would leave time for others.
 TEST(Judge, StepsThatLoseAreNotTriedInEveryOrder) {
-  constexpr int kBranches = 6;
+  const std::vector<rewrite::Rule> both = *rewrite::parse_rules(R"(
+rule wide : reassociating
+  ?x : T[N, C, H, W]  ?w : T[O, C, kh, kw]
+  conv(?x, ?w){strides=[1, 1], pads=[pt, pl, pb, pr]}
+  => conv(?x, pad(?w, [0, 0, 0, 1, 0, 0, 0, 1])){strides=[1, 1], pads=[pt, pl+1, pb, pr+1]}
+  where nonnegative(pt, pl, pb, pr), constant(?w)
+rule high : reassociating
+  ?x : T[N, C, H, W]  ?w : T[O, C, kh, kw]
+  conv(?x, ?w){strides=[1, 1], pads=[pt, pl, pb, pr]}
+  => conv(?x, pad(?w, [0, 0, 1, 0, 0, 0, 1, 0])){strides=[1, 1], pads=[pt+1, pl, pb+1, pr]}
+  where nonnegative(pt, pl, pb, pr), constant(?w)
+)",
+                                                                ops::table());
   ir::GraphBuilder b(ops::table(), "branches");
   const ir::Value x = *b.input("x", {DType::F32, Shape::of({1, 4, 5, 5}), nullptr});
   std::vector<ir::Value> branches;
-  for (int i = 0; i < kBranches; ++i) branches.push_back(conv(b, x, 4, 2 + i, 3, static_cast<uint64_t>(i)));
+  for (int i = 0; i < 5; ++i) branches.push_back(conv(b, x, 4, 2 + i, 3, static_cast<uint64_t>(i)));
   b.output("y", *b.add1("concat", branches, ir::Attrs{{"axis", int64_t{1}}}));
-  const std::vector<rewrite::Rule> all = rules();
   Options options;
-  options.alpha = 1.5;
+  options.alpha = 2;
   options.patience = 1000;
-  const auto outcome = optimise(*std::move(b).finish(), ops::table(), {&all[1]}, toy_cost, nullptr, options);
+  const auto outcome = optimise(*std::move(b).finish(), ops::table(), pointers(both), toy_cost, nullptr, options);
   ASSERT_TRUE(outcome.ok());
-  EXPECT_TRUE(outcome->statistics.complete);
-  EXPECT_LE(outcome->statistics.priced, 6U * kBranches);
+  EXPECT_TRUE(outcome->statistics.complete) << outcome->statistics.priced << " graphs were priced";
 }
 
 TEST(Judge, WhatIsTakenIsNotListed) {
