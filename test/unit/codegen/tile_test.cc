@@ -92,7 +92,7 @@ TEST(Tile, ProductsWithTailsOnNarrowerVectors) {
   auto host = host_target();
   ASSERT_TRUE(host.ok());
   if (host->arch != loop::Arch::X86_64 || !host->has("avx2") || !host->has("fma"))
-    GTEST_SKIP() << "this CPU has no AVX2 and cannot run code for x86-64-v3";
+    GTEST_SKIP() << "this CPU has no AVX2 or no FMA and cannot run code for x86-64-v3";
   check_target(*loop::parse_target("x86-64-v3"));
 }
 
