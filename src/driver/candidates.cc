@@ -22,11 +22,10 @@ constexpr double kClearGain = 1.1;   // what a second timing would hardly take b
 bool faster(double result, double input) { return kLeastGain * result <= input; }
 bool clearly_faster(double result, double input) { return kClearGain * result <= input; }
 
-Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels,
-                                         bool lenient) const {
+Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels) const {
   Candidate c{start_, {}, labels, nullptr};
   if (!steps.empty()) {
-    ISOMER_TRY(search::Replayed r, search::replay(start_, ops::table(), rules_, steps, nullptr, lenient));
+    ISOMER_TRY(search::Replayed r, search::replay(start_, ops::table(), rules_, steps));
     passes::Options all;
     all.limits.node_growth = all.limits.total_growth = kMostGrowth;
     ISOMER_TRY(c.graph, passes::run_pipeline(r.graph, ops::table(), "inference", all));

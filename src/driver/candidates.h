@@ -35,8 +35,8 @@ class CandidateMaker {
                  cost::Pricer& pricer)
       : start_(start), rules_(rules), sizes_(sizes), pricer_(pricer) {}
 
-  // Not compiled. Lenient: steps that do not fit without others are left out.
-  Expected<Candidate> make(const std::vector<search::Step>& steps, const std::string& labels, bool lenient) const;
+  // Not compiled.
+  Expected<Candidate> make(const std::vector<search::Step>& steps, const std::string& labels) const;
   Expected<void> compile(Candidate& candidate) const;
   // With its best layouts and algorithms, compiled; nothing where those are the compiler's own. `untried` grows to the number of groups for
   // which no time was left.

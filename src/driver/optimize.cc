@@ -192,9 +192,8 @@ class Optimization {
     return {};
   }
 
-  // Only some of the steps that were found may be asked for.
   Expected<Candidate> made(const std::vector<search::Step>& steps, const std::string& labels) const {
-    return candidates_->make(steps, labels, steps.size() < out_.steps.size());
+    return candidates_->make(steps, labels);
   }
 
   Expected<Candidate> compiled(const std::vector<search::Step>& steps, const std::string& labels) const {

@@ -71,7 +71,7 @@ class Replay {
 
 Expected<Replayed> replay(const ir::Graph& graph, const ir::OpTable& table,
                           const std::vector<const rewrite::Rule*>& rules, const std::vector<Step>& steps,
-                          const Look& look, bool lenient) {
+                          const Look& look) {
   Replay replay(graph, table, rules);
   Replayed out;
   size_t count = 0;
@@ -80,14 +80,16 @@ Expected<Replayed> replay(const ir::Graph& graph, const ir::OpTable& table,
     for (const Application& a : s.applications) {
       ++count;
       ISOMER_TRY(std::optional<Application> done, replay.make(a, look));
-      if (done) made.applications.push_back(*std::move(done));
-      if (done || lenient) continue;
+      if (done) {
+        made.applications.push_back(*std::move(done));
+        continue;
+      }
       return Diagnostic("E-trace",
                         fmt::format("application {} of the trace, of rule {}, does not fit the model; a trace "
                                     "belongs to one model, and to the rules and passes it was written with",
                                     count, isomer::quoted(a.rule)));
     }
-    if (!made.applications.empty()) out.steps.push_back(std::move(made));
+    out.steps.push_back(std::move(made));
   }
   ISOMER_TRY(out.graph, replay.graph().graph());
   return out;

@@ -111,10 +111,9 @@ struct Replayed {
   ir::Graph graph;
   std::vector<Step> steps;
 };
-// The steps again, without searching; some of those that were found may be left out. A step that does not fit is E-trace,
-// or with `lenient` left out too.
+// The steps again, without searching; some of those that were found may be left out. A step that does not fit is E-trace.
 Expected<Replayed> replay(const ir::Graph& graph, const ir::OpTable& table,
                           const std::vector<const rewrite::Rule*>& rules, const std::vector<Step>& steps,
-                          const Look& look = nullptr, bool lenient = false);
+                          const Look& look = nullptr);
 
 }  // namespace isomer::search
