@@ -16,9 +16,9 @@
 #include "base/random.h"
 #include "codegen/codegen.h"
 #include "compile/executable.h"
+#include "cost/core_rate.h"
 #include "cost/measure.h"
 #include "cost/pricer.h"
-#include "cost/tile_rate.h"
 #include "driver/inputs.h"
 #include "ops/table.h"
 #include "passes/manager.h"
@@ -72,16 +72,16 @@ class Subject {
   // Two runs of each kind: the first finds what others left in the caches.
   Expected<void> run() {
     for (int i = 0; i < 2; ++i) {
-      const double before = cost::tile_register_rate(target_);
+      const double before = rate();
       const auto start = Clock::now();
       ISOMER_CHECK_OK(plain_.run_into(inputs_, outputs_));
-      const double seconds = since(start), after = cost::tile_register_rate(target_);
+      const double seconds = since(start), after = rate();
       if (counts(before, after)) fastest_ = std::min(fastest_, seconds);
     }
     for (int i = 0; i < 2; ++i) {
-      const double before = cost::tile_register_rate(target_);
+      const double before = rate();
       ISOMER_CHECK_OK(profiled_.run_into(inputs_, outputs_));
-      const bool counted = counts(before, cost::tile_register_rate(target_));
+      const bool counted = counts(before, rate());
       const std::vector<iso_profile> profile = profiled_.profile();
       for (size_t k = 0; k < profile.size(); ++k) {
         if (counted) samples_[k].push_back(profile[k].seconds - totals_[k]);
@@ -109,11 +109,13 @@ class Subject {
         totals_(std::move(totals)),
         samples_(std::move(samples)) {}
 
-  // At the full rate of tile registers, as prices are (docs/cost.md).
-  static bool counts(double before, double after) {
-    static double best = 0;
-    best = std::max({best, before, after});
-    return std::min(before, after) >= 0.45 * best;
+  // At the full rate of the core, as prices are (docs/cost.md).
+  double rate() const { return cost::core_rate(cost::fastest_units(target_), target_); }
+  bool counts(double before, double after) const {
+    static cost::BestRates best;
+    const cost::Units units = cost::fastest_units(target_);
+    best.see(units, std::max(before, after));
+    return best.is_full(units, std::min(before, after));
   }
 
   std::vector<Tensor> inputs_, outputs_;

@@ -71,8 +71,9 @@ Spinner widest() {
 double measure_peak_flops(int threads) {
   if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const Spinner spinner = widest();
-  constexpr int64_t kRounds = 400000;
-  constexpr int kTries = 6;
+  // Many short ones: a core that is shared has its full rate for milliseconds at a time.
+  constexpr int64_t kRounds = 20000;
+  constexpr int kTries = 400;
   std::vector<double> best(static_cast<size_t>(threads), 1e30);
   std::vector<float> sink(static_cast<size_t>(threads));
   const auto work = [&](size_t t) {
@@ -89,6 +90,16 @@ double measure_peak_flops(int threads) {
   double total = 0;
   for (const double seconds : best) total += 2.0 * kRounds * kChains * spinner.lanes / seconds;
   return sink[0] == 0.123F ? 0 : total;  // the sums must not be optimised away
+}
+
+double momentary_flops() {
+  static const Spinner spinner = widest();
+  constexpr int64_t kRounds = 2000;
+  float sum = spinner.run(kRounds / 2, 1);  // wakes up the units
+  const auto start = std::chrono::steady_clock::now();
+  sum += spinner.run(kRounds, sum);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds <= 0 || sum == 0.123F ? 0 : 2.0 * kRounds * kChains * spinner.lanes / seconds;
 }
 
 }  // namespace isomer

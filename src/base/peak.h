@@ -7,4 +7,7 @@ namespace isomer {
 // some tens of milliseconds.
 double measure_peak_flops(int threads);
 
+// The same of this thread right now, looked at for some ten microseconds.
+double momentary_flops();
+
 }  // namespace isomer

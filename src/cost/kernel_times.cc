@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <map>
+#include <set>
 
 #include "cost/roofline.h"
 #include "cost/work.h"
@@ -42,7 +43,7 @@ class Turn {
 
 Item item_of(const loop::Function& function, const std::string& signature, std::vector<Role> roles, double flops,
              double bytes) {
-  Item item{{&function, std::move(roles), flops, bytes}, function.tasks(), {}};
+  Item item{{&function, std::move(roles), flops, bytes}, function.tasks(), {}, signature.size()};
   for (const Role r : item.subject.roles) item.key += r == Role::Weight ? 'w' : 'v';
   for (const double v : {flops, bytes}) {
     const auto bits = std::bit_cast<uint64_t>(v);
@@ -63,7 +64,8 @@ void put_in_context(Item& item, Context context) {
 
 KernelTimes::KernelTimes(Options options)
     : options_(std::move(options)),
-      store_(Store::open(options_.store, setting_text(options_.target, options_.threads))) {
+      store_(Store::open(options_.store, setting_text(options_.target, options_.threads))),
+      code_(options_.target) {
   find_machine();
 }
 
@@ -73,6 +75,7 @@ void KernelTimes::find_machine() {
   const std::pair<const char*, double*> facts[] = {
       {"flops", &machine_.flops},
       {"tile_rate", &machine_.tile_rate},
+      {"vector_rate", &machine_.vector_rate},
       {"instructions", &machine_.instructions},
       {"l2_bandwidth", &machine_.l2_bandwidth},
       {"far_bandwidth", &machine_.far_bandwidth},
@@ -142,34 +145,74 @@ MeasureOptions KernelTimes::how() const {
     how.seconds *= kMoreGoes;
     how.most_seconds *= kMoreGoes;
   }
-  how.tile_rate = tile_rate();
+  how.rates = rates();
   how.far_weights = options_.far_weights;
   how.traffic = static_cast<uint64_t>(options_.target.l2_bytes) / 2;
   return how;
 }
 
+BestRates KernelTimes::rates() const {
+  const std::lock_guard lock(mutex_);
+  BestRates all = rates_;
+  all.see(Units::Tiles, machine_.tile_rate);
+  all.see(Units::Vectors, machine_.vector_rate);
+  return all;
+}
+
+// For the next process too; this one's estimates stay as they were.
+void KernelTimes::keep(const BestRates& seen) {
+  const BestRates before = rates();
+  for (const auto& [units, name] : {std::pair(Units::Tiles, "tile_rate"), std::pair(Units::Vectors, "vector_rate")})
+    if (seen.of(units) > before.of(units)) store_->set_fact(name, seen.of(units));
+  const std::lock_guard lock(mutex_);
+  rates_.see(seen);
+}
+
+// The turn to measure, when there is code for all that is to be timed: made while others time, on one core, or on all of
+// them when nobody does.
+std::unique_lock<std::mutex> KernelTimes::turn(const std::vector<const Item*>& items) {
+  std::unique_lock turn(measuring_, std::try_to_lock);
+  codes(items, turn.owns_lock() ? 0 : 1);
+  if (!turn.owns_lock()) turn.lock();
+  return turn;
+}
+
+std::vector<Expected<Code>> KernelTimes::codes(const std::vector<const Item*>& items, int threads) {
+  std::vector<KernelCode::Wanted> wanted;
+  for (const Item* item : items) wanted.push_back({item->subject.function, item->signature()});
+  return code_.of(wanted, threads);
+}
+
+std::vector<Subject> KernelTimes::subjects(const std::vector<const Item*>& items) {
+  const std::vector<Expected<Code>> code = codes(items, 0);
+  std::vector<Subject> out;
+  for (size_t n = 0; n < items.size(); ++n) {
+    out.push_back(items[n]->subject);
+    out.back().expected = known(*items[n], false).estimate;
+    if (code[n].ok()) out.back().code = *code[n];
+  }
+  return out;
+}
+
 std::vector<double> KernelTimes::measure_again(const std::vector<Item>& items) {
-  const std::lock_guard turn_of_thread(measuring_);
   std::map<std::string, double> seconds;  // by key
-  std::vector<Subject> subjects;
-  std::vector<std::string> keys;
+  std::vector<const Item*> open;
   for (const Item& item : items) {
     const std::string key = kAgain + key_of(item);
     if (seconds.count(key) > 0) continue;
     const auto known = store_->find(key);
     seconds[key] = known ? known->seconds : 0;
-    if (known) continue;
-    subjects.push_back(item.subject);
-    subjects.back().expected = this->known(item, false).estimate;
-    keys.push_back(key);
+    if (!known) open.push_back(&item);
   }
-  if (!subjects.empty() && options_.measure) {
+  if (!open.empty() && options_.measure) {
+    const auto turn_of_thread = turn(open);
     const Turn turn_of_process(*store_);
-    const std::vector<Expected<Timing>> times = cost::measure(subjects, how());
-    for (size_t n = 0; n < keys.size(); ++n) {
+    const std::vector<Expected<Timing>> times = cost::measure(subjects(open), how());
+    for (size_t n = 0; n < open.size(); ++n) {
       if (!times[n].ok() || times[n]->seconds <= 0) continue;
-      seconds[keys[n]] = times[n]->seconds;
-      store_->add(keys[n], *times[n]);
+      const std::string key = kAgain + key_of(*open[n]);
+      seconds[key] = times[n]->seconds;
+      store_->add(key, *times[n]);
       ++measured_;
     }
   }
@@ -178,32 +221,32 @@ std::vector<double> KernelTimes::measure_again(const std::vector<Item>& items) {
   return out;
 }
 
+// Those that nobody knows, once each.
+std::vector<const Item*> KernelTimes::unknown(const std::vector<Item>& items, bool hurried) {
+  std::vector<const Item*> open;
+  std::set<std::string_view> seen;
+  for (const Item& item : items) {
+    Known k = known(item, true);
+    if (hurried && k.seconds == 0 && k.tried == 0)
+      if (const auto timing = store_->find(kTried + key_of(item))) {
+        k.tried = timing->seconds;
+        const std::lock_guard lock(mutex_);
+        kernels_[key_of(item)] = k;
+      }
+    if (k.seconds == 0 && !k.failed && !(hurried && k.tried > 0) && seen.insert(item.key).second) open.push_back(&item);
+  }
+  return open;
+}
+
 // Times the kernels that nobody knows; how many.
 size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<double>* limits) {
   const bool hurried = limits != nullptr;
   if (!options_.measure) return 0;
-  const std::lock_guard turn_of_thread(measuring_);
-  std::vector<const Item*> open;
-  std::map<std::string_view, size_t> seen;
-  const auto collect = [&] {
-    open.clear();
-    seen.clear();
-    for (const Item& item : items) {
-      Known k = known(item, true);
-      if (hurried && k.seconds == 0 && k.tried == 0)
-        if (const auto timing = store_->find(kTried + key_of(item))) {
-          k.tried = timing->seconds;
-          const std::lock_guard lock(mutex_);
-          kernels_[key_of(item)] = k;
-        }
-      if (k.seconds == 0 && !k.failed && !(hurried && k.tried > 0) && seen.emplace(item.key, 0).second)
-        open.push_back(&item);
-    }
-  };
-  collect();
+  std::vector<const Item*> open = unknown(items, hurried);
   if (open.empty()) return 0;
+  const auto turn_of_thread = turn(open);
   const Turn turn_of_process(*store_);
-  collect();  // another process may have measured them while we waited
+  open = unknown(items, hurried);  // others may have measured them while we waited
   if (open.empty()) return 0;
   MeasureOptions how = this->how();
   if (hurried) {
@@ -211,18 +254,12 @@ size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<doubl
     how.most_seconds /= how.goes;
     how.goes = 1;
   }
-  std::vector<Subject> subjects;
-  for (const Item* item : open) {
-    subjects.push_back(item->subject);
-    subjects.back().expected = known(*item, false).estimate;
-    if (limits) subjects.back().limit = (*limits)[static_cast<size_t>(item - items.data())];
-  }
-  const std::vector<Expected<Timing>> times = cost::measure(subjects, how, &how.tile_rate);
-  // Kept for the next process; this one's estimates stay as they were.
-  if (how.tile_rate > tile_rate()) {
-    tile_rate_ = how.tile_rate;
-    store_->set_fact("tile_rate", how.tile_rate);
-  }
+  std::vector<Subject> subjects = this->subjects(open);
+  for (size_t n = 0; limits && n < open.size(); ++n)
+    subjects[n].limit = (*limits)[static_cast<size_t>(open[n] - items.data())];
+  BestRates seen;
+  const std::vector<Expected<Timing>> times = cost::measure(std::move(subjects), how, &seen);
+  keep(seen);
   size_t measured = 0;
   for (size_t n = 0; n < open.size(); ++n) {
     Known k = known(*open[n], false);

@@ -1,5 +1,6 @@
 // KernelTimes: what is known of the times of kernels: timed in this process, kept in the store by an earlier one, or by the
-// analytic model. Any number of threads may ask at the same time; one of them measures at a time, in one process at a time.
+// analytic model. Any number of threads may ask at the same time; one of them measures at a time, in one process at a time,
+// while the others may make code.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -22,6 +24,10 @@ struct Item {
   Subject subject;
   int64_t tasks = 1;
   std::string key;
+  size_t signature_size = 0;
+
+  // The end of the key: the loops, which alone decide about the code.
+  std::string_view signature() const { return std::string_view(key).substr(key.size() - signature_size); }
 };
 Item item_of(const loop::Function& function, const std::string& signature, std::vector<Role> roles, double flops,
              double bytes);
@@ -61,20 +67,26 @@ class KernelTimes {
   const Machine& machine() const { return machine_; }
   Store& store() { return *store_; }
   size_t measured() const { return measured_; }
-  double tile_rate() const { return std::max(machine_.tile_rate, tile_rate_.load()); }  // the best seen (tile_rate.h)
+  BestRates rates() const;  // the best that were seen (core_rate.h)
 
  private:
   void find_machine();
   std::string key_of(const Item& item) const;
   size_t time(const std::vector<Item>& items, const std::vector<double>* limits);
+  std::vector<const Item*> unknown(const std::vector<Item>& items, bool hurried);
+  std::unique_lock<std::mutex> turn(const std::vector<const Item*>& items);
+  std::vector<Expected<Code>> codes(const std::vector<const Item*>& items, int threads);
+  std::vector<Subject> subjects(const std::vector<const Item*>& items);
   MeasureOptions how() const;
+  void keep(const BestRates& seen);
 
   const Options options_;
   Machine machine_;
   std::unique_ptr<Store> store_;
-  std::mutex measuring_;               // taken before `mutex_`
-  std::atomic<double> tile_rate_ = 0;  // the best seen
-  std::mutex mutex_;                   // of what follows
+  KernelCode code_;
+  std::mutex measuring_;      // taken before `mutex_`
+  mutable std::mutex mutex_;  // of what follows
+  BestRates rates_;
   std::unordered_map<std::string, Known> kernels_;
   std::atomic<size_t> measured_ = 0;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cost/tile_rate.h"
+#include "cost/core_rate.h"
 
 namespace isomer::cost {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/peak.h"
 #include "codegen/codegen.h"
 #include "compile/host_program.h"
-#include "cost/tile_rate.h"
+#include "cost/core_rate.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 
@@ -102,7 +102,11 @@ Machine measure_machine(const loop::Target& target, int threads) {
   const double nominal = m.flops;
   m.flops = measure_peak_flops(1);
   m.instructions *= m.flops / nominal;
-  for (int tries = 0; tries < 1000; ++tries) m.tile_rate = std::max(m.tile_rate, tile_register_rate(target));
+  BestRates best;
+  for (int tries = 0; tries < 1000; ++tries)
+    for (const Units u : {Units::Vectors, Units::Tiles}) best.see(u, core_rate(u, target));
+  m.vector_rate = best.of(Units::Vectors);
+  m.tile_rate = best.of(Units::Tiles);
   m.l2_bandwidth = std::max(m.l2_bandwidth / 8, bandwidth(static_cast<uint64_t>(target.l2_bytes) / 2));
   m.far_bandwidth = std::max(m.far_bandwidth / 8, bandwidth(uint64_t{64} << 20));
   m.step_seconds = empty_step(target, 1, 1);

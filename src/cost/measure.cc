@@ -8,10 +8,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "codegen/codegen.h"
 #include "compile/host_program.h"
 #include "cost/test_bed.h"
-#include "cost/tile_rate.h"
 #include "runtime/abi.h"
 
 namespace isomer::cost {
@@ -23,29 +21,24 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 // Of a go: so many runs, or so many seconds of them, since what disturbs for microseconds is lost in slow kernels.
 constexpr size_t kLeastRuns = 5;
 constexpr double kLeastSeconds = 0.05;
-constexpr size_t kLeastRounds = 3;   // and of a kernel in a plan so many runs of each copy
-constexpr int kDoubtGoes = 3;        // more, where no two goes agree
-constexpr double kConfirmed = 1.03;  // times the least
-constexpr double kAgreement = 0.01;  // of the low quantile and the fastest run
-// Of the best rate of tile registers: the same core gives from 0.6 of it up by its clock, beside a neighbour 0.3.
-constexpr double kFullRate = 0.45;
+constexpr size_t kLeastRounds = 3;                  // and of a kernel in a plan so many runs of each copy
+constexpr int kDoubtGoes = 3;                       // more, where no two goes agree
+constexpr double kConfirmed = 1.03;                 // times the least
+constexpr double kAgreement = 0.01;                 // of the low quantile and the fastest run
 constexpr double kRound = 0.01;                     // seconds of all copies
 constexpr uint64_t kNearCaches = 4;                 // second caches that the copies do not fit into
 constexpr size_t kContextCopies = 32;               // at most, of a kernel in a plan
 constexpr double kColdLimit = 3, kWarmLimit = 1.3;  // times the limit of a kernel, in its first run and later
-// Times the usual limit, for tile registers at their full rate; the second where there is a limit.
-constexpr double kPatience = 5, kTryPatience = 2;
+// Times the usual limit, for a core at its full rate; tile registers lose most of theirs, the last is where there is a limit.
+constexpr double kPatience = 2, kTilePatience = 5, kTryPatience = 2;
 
 Diagnostic failure(std::string what) { return {"E-measure", std::move(what)}; }
 
 // A plan of pairs of steps: one that prepares the caches, and the kernel on one of its copies.
 class Rig {
  public:
-  Rig(const Subject& subject, const MeasureOptions& options, double& tile_rate)
-      : subject_(subject),
-        options_(options),
-        best_rate_(tile_rate),
-        tiles_(uses_tile_registers(*subject.function) && tile_register_rate(options.target) > 0) {}
+  Rig(const Subject& subject, const MeasureOptions& options, BestRates& rates)
+      : subject_(subject), options_(options), rates_(rates), units_(units_of(*subject.function, options.target)) {}
   ~Rig() {
     iso_free_context(context_, nullptr);
     if (model_) iso_close(model_, nullptr);
@@ -63,14 +56,14 @@ class Rig {
   };
   Expected<void> build(iso_kernel kernel);
   Expected<void> sample();
-  bool counts(const Sample& s) const { return !tiles_ || s.when.tile_rate > kFullRate * best_rate_; }
+  bool counts(const Sample& s) const { return rates_.is_full(units_, s.when.rate); }
   std::vector<double> times(bool disturbed) const;
   Timing mean_of_copies() const;
 
   const Subject& subject_;
   const MeasureOptions& options_;
-  double& best_rate_;  // of tile registers, so far
-  const bool tiles_;
+  BestRates& rates_;
+  const Units units_;
   std::unique_ptr<TestBed> bed_;
   std::unique_ptr<compile::HostProgram> program_;
   iso_model* model_ = nullptr;
@@ -98,7 +91,9 @@ Expected<void> Rig::build(iso_kernel kernel) {
         static_cast<size_t>(std::clamp(kRound / subject_.expected, 1.0, static_cast<double>(shape.most_copies)));
   shape.traffic = options_.traffic;
   shape.threads = options_.threads;
-  if (tiles_) shape.tiles = &options_.target;
+  shape.target = &options_.target;
+  shape.units = units_;
+  shape.least_rate = rates_.least_full(units_);
   ISOMER_TRY(bed_, TestBed::make(f, shape));
   compile::Plan plan;
   plan.model = "measurement";
@@ -113,7 +108,7 @@ Expected<void> Rig::build(iso_kernel kernel) {
     prepare.flops = f.tasks() > 1 ? subject_.flops : 1;
     prepare.bytes = f.tasks() > 1 ? subject_.bytes : 1;
     compile::Step step;
-    step.function = f.name;
+    step.function = "kernel";
     step.tasks = f.tasks();
     step.backward = subject_.context.turned;
     step.scratch_bytes = static_cast<uint64_t>(f.scratch_bytes());
@@ -147,13 +142,13 @@ Expected<void> Rig::sample() {
     if (iso_step_profile(context_, static_cast<uint32_t>(i) * 2 + 1, &p, nullptr) != ISO_OK)
       return failure("the runtime has no times");
     samples_.push_back({p.seconds - totals_[i], i, i < when.size() ? when[i] : TestBed::Circumstances()});
-    best_rate_ = std::max(best_rate_, samples_.back().when.tile_rate);
+    rates_.see(units_, samples_.back().when.rate);
     totals_[i] = p.seconds;
   }
   return {};
 }
 
-// Those at the full rate of tile registers; of the disturbed ones, where they are wanted, the time that counts best.
+// Those at the full rate; of the disturbed ones, where they are wanted, the time that counts best.
 std::vector<double> Rig::times(bool disturbed) const {
   std::vector<double> out;
   for (const Sample& s : samples_) {
@@ -208,8 +203,11 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
     return runs.size() >= least || std::accumulate(runs.begin(), runs.end(), 0.0) >= kLeastSeconds;
   };
   const auto limit = [&] {
-    const bool wait = tiles_ && since(start) >= options_.most_seconds && !enough(times(true));
-    return options_.most_seconds * (!wait ? 1 : subject_.limit > 0 ? kTryPatience : kPatience);
+    const bool wait = since(start) >= options_.most_seconds && !enough(times(true));
+    if (!wait) return options_.most_seconds;
+    return options_.most_seconds * (subject_.limit > 0       ? kTryPatience
+                                    : units_ == Units::Tiles ? kTilePatience
+                                                             : kPatience);
   };
   while (good.size() < options_.most_runs && since(start) < limit()) {
     ISOMER_CHECK_OK(sample());
@@ -234,15 +232,24 @@ uint64_t memory_bytes() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
 }
 
-Expected<Timing> measure_one(const Subject& subject, const codegen::Jit& jit, const MeasureOptions& options,
-                             double& tile_rate) {
+Expected<Timing> measure_one(const Subject& subject, const MeasureOptions& options, BestRates& rates) {
   const loop::Function& f = *subject.function;
   uint64_t bytes = 0;
   for (size_t i = 0; i < static_cast<size_t>(f.arguments); ++i) bytes += f.buffers[i].bytes();
   if (bytes > memory_bytes() / 4) return failure(fmt::format("its buffers take {} bytes", bytes));
-  const auto kernel = reinterpret_cast<iso_kernel>(jit.find(f.name));
-  if (!kernel) return failure("the kernel was not compiled");
-  return Rig(subject, options, tile_rate).run(kernel);
+  return Rig(subject, options, rates).run(subject.code.entry);
+}
+
+// Code for those that have none, made together.
+Expected<void> complete(std::vector<Subject>& subjects, const loop::Target& target) {
+  std::vector<const loop::Function*> functions;
+  std::vector<Subject*> open;
+  for (Subject& s : subjects)
+    if (!s.code.entry) functions.push_back(s.function), open.push_back(&s);
+  if (open.empty()) return {};
+  ISOMER_TRY(const std::vector<Code> codes, compile_together(functions, target, 0));
+  for (size_t i = 0; i < open.size(); ++i) open[i]->code = codes[i];
+  return {};
 }
 
 // Whether two goes agree on the least: one alone may have been lucky, or the others disturbed.
@@ -273,43 +280,31 @@ Timing summarise(std::vector<double> samples) {
   return t;
 }
 
-std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, const MeasureOptions& options,
-                                      double* tile_rate) {
-  std::vector<loop::Function> functions;
-  for (size_t i = 0; i < subjects.size(); ++i) {
-    functions.push_back(*subjects[i].function);
-    functions.back().name = fmt::format("kernel_{}", i);
-  }
+std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const MeasureOptions& options, BestRates* rates) {
   std::vector<Expected<Timing>> out;
-  const auto refuse = [&](const Diagnostic& why) {
-    out.assign(subjects.size(), Expected<Timing>(why));
+  if (const auto made = complete(subjects, options.target); !made.ok()) {
+    out.assign(subjects.size(), Expected<Timing>(made.error()));
     return out;
-  };
-  const auto objects = codegen::emit_objects(functions, options.target);
-  if (!objects.ok()) return refuse(objects.error());
-  const auto jit = codegen::Jit::load(*objects);
-  if (!jit.ok()) return refuse(jit.error());
+  }
   // Each in several goes with the others between them: what else the machine does comes in bursts.
   MeasureOptions part = options;
   part.seconds /= options.goes;
   part.most_seconds /= options.goes;
-  double best_rate = options.tile_rate;
+  BestRates seen = options.rates;
   std::vector<std::vector<double>> goes(subjects.size());  // seconds
   for (int go = 0; go < options.goes + kDoubtGoes; ++go)
     for (size_t i = 0; i < subjects.size(); ++i) {
-      Subject s = subjects[i];
-      s.function = &functions[i];
       if (go > 0 && !out[i].ok()) continue;
-      // One go is enough where it has a time; tile registers may have been slow all the while.
+      // One go is enough where it has a time; the core may have been slow all the while.
       if (go >= options.goes && (options.goes > 1 ? confirmed(goes[i]) : out[i]->seconds > 0)) continue;
-      Expected<Timing> t = measure_one(s, *jit, part, best_rate);
+      Expected<Timing> t = measure_one(subjects[i], part, seen);
       if (t.ok()) goes[i].push_back(t->seconds);
       if (go == 0)
         out.push_back(std::move(t));
       else
         out[i] = lower_of(*out[i], std::move(t));
     }
-  if (tile_rate) *tile_rate = best_rate;
+  if (rates) rates->see(seen);
   return out;
 }
 

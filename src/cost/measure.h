@@ -1,5 +1,5 @@
 // Times kernels as they run in a model: by the runtime's own steps and threads, on buffers of their real sizes. Before each
-// timed run a step brings the arguments to where the model would have them (reach.h). Runs during which the system took a thread off its core, or tile registers did not have their full rate, do not count, unless
+// timed run a step brings the arguments to where the model would have them (reach.h). Runs during which the system took a thread off its core, or the core did not have its full rate, do not count, unless
 // there are no others; then, of a kernel on one thread, its processor time does.
 // Invariant: a kernel that writes outside its buffers is found by the red zones round them and has no time.
 #pragma once
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "cost/core_rate.h"
+#include "cost/kernel_code.h"
 #include "cost/reach.h"
 #include "loop/stmt.h"
 #include "loop/target.h"
@@ -26,6 +28,7 @@ struct Subject {
   // Seconds: a kernel that is clearly slower is not run again, and where no run counts its time is 0; 0: no limit.
   double limit = 0;
   Context context = {};  // in a plan; without reaches: the standard state
+  Code code = {};        // without an entry: it is made first
 };
 
 struct MeasureOptions {
@@ -37,7 +40,7 @@ struct MeasureOptions {
   double most_seconds = 0.2;             // when the system keeps disturbing
   size_t most_runs = 400;
   int goes = 2;          // each kernel so often, with the others between them; more where these do not agree
-  double tile_rate = 0;  // the best that tile registers were seen to have (tile_rate.h)
+  BestRates rates = {};  // that were seen so far (core_rate.h)
 };
 
 struct Timing {
@@ -47,10 +50,10 @@ struct Timing {
 };
 
 // One timing per subject, or why there is none: the kernel fails on made-up data, writes where it must not, or its
-// buffers do not fit in memory. Functions are compiled together. One call at a time in a process gives sound times.
-// `tile_rate`, where it is given, becomes the best rate that was seen, when that is above the one of the options.
-std::vector<Expected<Timing>> measure(const std::vector<Subject>& subjects, const MeasureOptions& options,
-                                      double* tile_rate = nullptr);
+// buffers do not fit in memory. One call at a time in a process gives sound times.
+// `rates`, where they are given, see those of this measurement too.
+std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const MeasureOptions& options,
+                                      BestRates* rates = nullptr);
 
 // Of a low quantile and a spread: outliers are only ever above.
 Timing summarise(std::vector<double> samples);

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <thread>
-#include <unordered_map>
 
 #include "compile/kernel_cache.h"
 #include "compile/label_space.h"
 #include "compile/lower.h"
+#include "cost/by_content.h"
 #include "cost/constants.h"
 #include "cost/kernel_times.h"
 #include "passes/manager.h"
@@ -24,6 +23,7 @@ struct Priced {
   compile::Lowered lowered;
   std::vector<Item> items;
 };
+using PricedRef = std::shared_ptr<const Priced>;
 
 int64_t last_cache() { return std::max<int64_t>(0, sysconf(_SC_LEVEL3_CACHE_SIZE)); }
 
@@ -41,21 +41,21 @@ struct Pricer::Impl {
   Impl(const ir::OpTable& operators, PricerOptions how)
       : table(&operators),
         options(std::move(how)),
+        plans(options.plans),
+        estimates(options.graphs),
+        prices(options.graphs),
         times({options.target, options.threads, options.measure, options.store, options.far_weights}) {}
 
   const ir::OpTable* table;
   PricerOptions options;
+  // Of pieces: a search asks for the same ones again and again, first for an estimate, then for a price, then beside others,
+  // and rewrites at two places may be made in either order.
+  ByContent<PricedRef> plans;
+  ByContent<Price> estimates, prices;
   KernelTimes times;
   Constants constants;
   compile::KernelCache cache;
   KnownMethods methods;
-  std::mutex mutex;  // of what follows
-  struct Answer {
-    ir::Graph graph;
-    Price price;
-  };
-  std::map<std::pair<Extent, bool>, std::unordered_map<Hash128, Answer>> answers;  // by what was asked: price()
-
   bool in_context(Extent extent) const { return options.in_context && extent == Extent::Model; }
   compile::LowerOptions lowering(Extent extent) {
     compile::LowerOptions o;
@@ -67,7 +67,8 @@ struct Pricer::Impl {
     return o;
   }
   Expected<ir::Graph> prepared(const ir::Graph& graph);
-  Expected<Priced> plan(const ir::Graph& graph, Extent extent);
+  Expected<PricedRef> plan(const ir::Graph& graph, Extent extent);
+  Expected<PricedRef> make_plan(const ir::Graph& graph, Extent extent);
   Expected<std::vector<KernelPrice>> kernel_prices(const ir::Graph& graph, Extent extent, bool measured, Price& price);
   Expected<Price> price(const ir::Graph& graph, Extent extent, bool measured);
 };
@@ -92,10 +93,19 @@ Expected<ir::Graph> Pricer::Impl::prepared(const ir::Graph& graph) {
   return passes::run_pipeline(graph, *table, "inference", pass_options);
 }
 
-Expected<Priced> Pricer::Impl::plan(const ir::Graph& graph, Extent extent) {
+Expected<PricedRef> Pricer::Impl::plan(const ir::Graph& graph, Extent extent) {
+  if (extent == Extent::Model) return make_plan(graph, extent);
+  if (const auto known = plans.find(graph)) return *known;
+  ISOMER_TRY(PricedRef made, make_plan(graph, extent));
+  plans.add(graph, made);
+  return made;
+}
+
+Expected<PricedRef> Pricer::Impl::make_plan(const ir::Graph& graph, Extent extent) {
   const auto in_use = constants.use();
   ISOMER_TRY(const ir::Graph ready, prepared(graph));
-  Priced out;
+  const auto made = std::make_shared<Priced>();
+  Priced& out = *made;
   ISOMER_TRY(out.lowered, compile::lower(ready, *table, lowering(extent)));
   // Jumps cost nothing; what a loop repeats is priced once, since nobody knows how often it runs.
   std::erase_if(out.lowered.plan.steps, [](const compile::Step& s) { return s.control != compile::Control::Kernel; });
@@ -109,23 +119,23 @@ Expected<Priced> Pricer::Impl::plan(const ir::Graph& graph, Extent extent) {
     out.items.push_back(
         item_of(out.lowered.functions[f], out.lowered.signatures[f], std::move(roles), step.flops, step.bytes));
   }
-  if (!in_context(extent)) return out;
+  if (!in_context(extent)) return PricedRef(made);
   const CacheSizes caches{static_cast<uint64_t>(options.target.l2_bytes * options.threads),
                           static_cast<uint64_t>(last_cache())};
   std::vector<Context> states = contexts(out.lowered, options.threads, caches);
   for (size_t i = 0; i < out.items.size(); ++i) put_in_context(out.items[i], std::move(states[i]));
-  return out;
+  return PricedRef(made);
 }
 
 Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& graph, Extent extent, bool measured,
                                                                Price& price) {
-  ISOMER_TRY(const Priced p, plan(graph, extent));
+  ISOMER_TRY(const PricedRef p, plan(graph, extent));
   price = {};
-  if (measured) price.measured = times.measure(p.items);
+  if (measured) price.measured = times.measure(p->items);
   std::vector<KernelPrice> out;
-  for (size_t i = 0; i < p.items.size(); ++i) {
-    const compile::Step& step = p.lowered.plan.steps[i];
-    const KernelTimes::Known k = times.known(p.items[i], measured);
+  for (size_t i = 0; i < p->items.size(); ++i) {
+    const compile::Step& step = p->lowered.plan.steps[i];
+    const KernelTimes::Known k = times.known(p->items[i], measured);
     KernelPrice part{step.function, step.origin, step.tasks, step.flops, step.bytes, k.estimate, k.estimate, false};
     part.known = measured && k.seconds > 0;
     if (part.known) part.seconds = k.seconds;
@@ -142,23 +152,16 @@ Expected<std::vector<KernelPrice>> Pricer::kernels(const ir::Graph& graph) {
   return impl_->kernel_prices(graph, Extent::Model, true, ignored);
 }
 
-// A search asks for the same pieces again and again: rewrites at two places may be made in either order.
 Expected<Price> Pricer::Impl::price(const ir::Graph& graph, Extent extent, bool measured) {
-  const Hash128 hash = graph.content_hash();
-  {
-    const std::lock_guard lock(mutex);
-    const auto& known = answers[{extent, measured}];
-    if (const auto it = known.find(hash); it != known.end() && ir::equal(it->second.graph, graph))
-      return it->second.price;
-  }
+  ByContent<Price>& answers = measured ? prices : estimates;
+  const bool piece = extent == Extent::Piece;
+  if (piece)
+    if (const auto known = answers.find(graph)) return *known;
   Price price;
   ISOMER_CHECK_OK(kernel_prices(graph, extent, measured, price));
-  const std::lock_guard lock(mutex);
-  auto& known = answers[{extent, measured}];
-  if (known.size() >= options.graphs) known.clear();
   Price later = price;
   later.measured = 0;
-  known.insert_or_assign(hash, Answer{graph, later});
+  if (piece) answers.add(graph, later);
   return price;
 }
 
@@ -167,14 +170,14 @@ Expected<Price> Pricer::estimate(const ir::Graph& graph, Extent extent) { return
 
 Expected<Pricer::Comparison> Pricer::compare(const ir::Graph& before, const ir::Graph& after, Extent extent,
                                              bool again) {
-  ISOMER_TRY(const Priced was, impl_->plan(before, extent));
-  ISOMER_TRY(const Priced is, impl_->plan(after, extent));
+  ISOMER_TRY(const PricedRef was, impl_->plan(before, extent));
+  ISOMER_TRY(const PricedRef is, impl_->plan(after, extent));
   std::map<std::string_view, int> counts;  // how many more the second has
-  for (const Item& item : was.items) --counts[item.key];
-  for (const Item& item : is.items) ++counts[item.key];
+  for (const Item& item : was->items) --counts[item.key];
+  for (const Item& item : is->items) ++counts[item.key];
   std::vector<Item> items;
   std::vector<int> more;
-  for (const Priced* plan : {&was, &is})
+  for (const PricedRef& plan : {was, is})
     for (const Item& item : plan->items) {
       int& count = counts.at(item.key);
       if (count != 0) items.push_back(item), more.push_back(std::exchange(count, 0));
@@ -204,9 +207,9 @@ Expected<Labelling> Pricer::label(const ir::Graph& graph, Extent extent, const L
 size_t Pricer::measured() const { return impl_->times.measured(); }
 
 Expected<Hash128> Pricer::plan_hash(const ir::Graph& graph) {
-  ISOMER_TRY(const Priced p, impl_->plan(graph, Extent::Model));
+  ISOMER_TRY(const PricedRef p, impl_->plan(graph, Extent::Model));
   Hasher h;
-  for (const Item& item : p.items) h.add(item.key);
+  for (const Item& item : p->items) h.add(item.key);
   return h.digest();
 }
 
@@ -216,7 +219,7 @@ void Pricer::set_answer(const std::string& question, const std::string& text) {
 }
 
 double Pricer::step_seconds() const { return impl_->times.machine().step_seconds; }
-double Pricer::tile_rate() const { return impl_->times.tile_rate(); }
+BestRates Pricer::rates() const { return impl_->times.rates(); }
 const PricerOptions& Pricer::options() const { return impl_->options; }
 std::vector<Diagnostic> Pricer::take_warnings() { return impl_->times.store().take_warnings(); }
 

@@ -16,6 +16,7 @@
 
 #include "base/expected.h"
 #include "base/hash.h"
+#include "cost/core_rate.h"
 #include "cost/labelling.h"
 #include "ir/graph.h"
 #include "loop/target.h"
@@ -32,7 +33,8 @@ struct PricerOptions {
   // Whole models are priced as they run: every kernel in the state in which it finds the caches (reach.h), on the plan that is
   // executed. Off: kernels in the standard state, as those of pieces are, so that their times serve for both.
   bool in_context = false;
-  size_t graphs = 1 << 11;  // answers of one kind that are remembered
+  size_t graphs = 1 << 11;  // answers of one kind about pieces that are remembered,
+  size_t plans = 1 << 8;    // and plans of pieces
 };
 
 bool has_far_weights(const ir::Graph& model);
@@ -83,7 +85,7 @@ class Pricer {
   // price() with its parts, in the order of the plan and with the graph's own labels; not remembered.
   Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph);
   double step_seconds() const;  // the fixed cost of a step, a part of the price of every kernel
-  double tile_rate() const;     // the best rate of tile registers that was seen (tile_rate.h)
+  BestRates rates() const;      // the best that were seen (core_rate.h)
 
   const PricerOptions& options() const;
   size_t measured() const;  // kernels timed so far

@@ -11,7 +11,8 @@ namespace isomer::cost {
 // One core of the machine, and what the runtime costs on it.
 struct Machine {
   double flops = 0;               // per second, products and sums of float32 in the widest vectors
-  double tile_rate = 0;           // the same of BF16 in tile registers (tile_rate.h); 0: none
+  double tile_rate = 0;           // the same of BF16 in tile registers (core_rate.h); 0: none
+  double vector_rate = 0;         // the best that core_rate saw of vectors
   double instructions = 0;        // per second, simple vector instructions in a loop
   double l2_bandwidth = 0;        // bytes per second out of the second cache
   double far_bandwidth = 0;       // out of what lies behind it

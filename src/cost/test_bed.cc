@@ -7,7 +7,6 @@
 #include <ctime>
 
 #include "base/random.h"
-#include "cost/tile_rate.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 #include "te/substitute.h"
@@ -23,6 +22,8 @@ namespace {
 constexpr uint64_t kZone = 256;  // bytes before and behind each buffer; the runtime lets kernels read ISO_SLACK of them
 constexpr std::byte kMark{0xA5};
 constexpr size_t kMostCopies = 16;
+constexpr int kLooks =
+    150;  // at a core's rate before a run: phases of milliseconds, in which it is low, are waited for
 
 uint64_t rounded(uint64_t bytes) { return (bytes + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT; }
 
@@ -256,15 +257,15 @@ void TestBed::begin() {
 
 std::vector<TestBed::Circumstances> TestBed::circumstances() {
   stamps_.push_back(stamp());  // the last kernel's end
-  if (shape_.tiles) rates_[0].push_back(tile_register_rate(*shape_.tiles));
+  if (shape_.target) rates_[0].push_back(core_rate(shape_.units, *shape_.target));
   std::vector<Circumstances> out;
   for (size_t i = 1; i + 1 < stamps_.size(); i += 2) {
     Circumstances c{stamps_[i].preemptions == stamps_[i + 1].preemptions,
                     stamps_[i + 1].cpu_seconds - stamps_[i].cpu_seconds, 0};
-    if (shape_.tiles) {
-      c.tile_rate = std::min(rates_[0][i], rates_[0][i + 1]);
+    if (shape_.target) {
+      c.rate = std::min(rates_[0][i], rates_[0][i + 1]);
       for (const std::vector<double>& thread : rates_)
-        for (size_t k = i; k < std::min(i + 2, thread.size()); ++k) c.tile_rate = std::min(c.tile_rate, thread[k]);
+        for (size_t k = i; k < std::min(i + 2, thread.size()); ++k) c.rate = std::min(c.rate, thread[k]);
     }
     out.push_back(c);
   }
@@ -311,13 +312,17 @@ void TestBed::prepare(size_t copy, uint64_t begin, uint64_t end) const {
 int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void* /*scratch*/) {
   auto* bed = static_cast<TestBed*>(arguments[0]);
   if (begin == 0) bed->stamps_.push_back(stamp());
-  const auto look = [&] {
-    for (auto t = static_cast<size_t>(begin); bed->shape_.tiles && t < static_cast<size_t>(end); ++t)
-      bed->rates_[t].push_back(tile_register_rate(*bed->shape_.tiles));
+  const auto look = [&](int patience) {
+    const Shape& shape = bed->shape_;
+    for (auto t = static_cast<size_t>(begin); shape.target && t < static_cast<size_t>(end); ++t) {
+      double rate = core_rate(shape.units, *shape.target);
+      for (int i = 0; i < patience && rate < shape.least_rate; ++i) rate = core_rate(shape.units, *shape.target);
+      bed->rates_[t].push_back(rate);
+    }
   };
-  look();
+  look(0);
   bed->prepare(reinterpret_cast<uintptr_t>(arguments[1]), static_cast<uint64_t>(begin), static_cast<uint64_t>(end));
-  look();
+  look(kLooks);
   if (begin == 0) bed->stamps_.push_back(stamp());
   return 0;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "cost/core_rate.h"
 #include "cost/measure.h"
 #include "cost/reach.h"
 #include "loop/stmt.h"
@@ -27,8 +28,10 @@ class TestBed {
     uint64_t traffic = 0;  // bytes that each thread reads after touching what is Second, where its reach does not say
     uint64_t round = 0;    // bytes that the runs of all copies touch: what is touched may have been far before
     int threads = 1;
-    const loop::Target* tiles =
-        nullptr;  // of a kernel that uses tile registers: their rate is looked at round each run
+    const loop::Target* target =
+        nullptr;  // of the kernel; when it is there, the rate of `units` is looked at round each run
+    Units units = Units::Vectors;
+    double least_rate = 0;  // a run waits a little for such a one
   };
   static Expected<std::unique_ptr<TestBed>> make(const loop::Function& function, const Shape& shape);
   ~TestBed();
@@ -45,12 +48,11 @@ class TestBed {
   static int32_t renew(void* const* arguments, int64_t begin, int64_t end, void* scratch);
 
   // For each kernel that ran since the last call of begin(): whether the system took no thread of this process off its
-  // core meanwhile, the processor time of the process, and the lowest rate of tile registers that a thread had before or
-  // after it.
+  // core meanwhile, the processor time of the process, and the lowest rate of the units that a thread had before or after it.
   struct Circumstances {
     bool undisturbed = false;
     double cpu_seconds = 0;
-    double tile_rate = 0;  // 0: not asked for
+    double rate = 0;  // 0: not asked for
   };
   void begin();
   std::vector<Circumstances> circumstances();
@@ -100,7 +102,7 @@ class TestBed {
   };
   static Stamp stamp();
   std::vector<Stamp> stamps_;  // at the begin of renew and at its end, in turns
-  // Of tile registers, the same, by task of renew: a task has a thread of its own, and the others' cores may be slower.
+  // Of the units, the same, by task of renew: a task has a thread of its own, and the others' cores may be slower.
   std::vector<std::vector<double>> rates_;
   std::vector<Region> regions_;
 };

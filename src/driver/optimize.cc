@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "driver/open_sizes.h"
 #include "driver/rule_files.h"
@@ -30,6 +31,7 @@ constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
 constexpr double kQuickShare = 0.15;   // of the budget: for seeing whether rewrites promise much,
 constexpr double kMuch = 0.1;          // which is so much of the model's time;
 constexpr double kRewriteShare = 0.7;  // then they are looked for until so much of the budget is gone
+constexpr int kMostSearchers = 4;      // threads: more would wait for those that time
 
 class Optimization {
  public:
@@ -102,12 +104,19 @@ class Optimization {
     return true;
   }
 
+  // Threads that search, one of them timing kernels at a time: they must not take a core from those.
+  int searchers(bool timing) const {
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    return std::clamp(timing ? cores - pricer_->options().threads + 1 : cores, 1, kMostSearchers);
+  }
+
   // Whether the rewrites that a quick look by the analytic model finds save a large part of the model's time.
   bool promise_much(const search::Cost& estimate) const {
     search::Options quick = options_.search;
     quick.strategy = search::Strategy::Greedy;
     quick.seconds = left(kQuickShare);
     quick.rounds = 1;
+    quick.threads = searchers(false);
     quick.progress = nullptr;
     const auto sized = with_sizes(out_.start, out_.assumed);
     if (!sized.ok()) return false;
@@ -131,6 +140,7 @@ class Optimization {
       return p.seconds;
     };
     search::Options how = options_.search;
+    how.threads = searchers(options_.measure);
     // Where rewrites promise much they are looked for first, and what they lead to is labelled. Else the start has its
     // labels first: most kernels of what the search looks at are known then, and where it finds nothing the labels are there.
     const bool jointly = options_.layout && !promise_much(estimate);

@@ -1,13 +1,10 @@
+#ifdef ISOMER_HAS_COMPILER
 #include "driver/race.h"
 
 #include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <thread>
-
-#ifdef ISOMER_HAS_COMPILER
-#include "cost/tile_rate.h"
-#endif
 
 namespace isomer::driver {
 namespace {
@@ -16,12 +13,10 @@ constexpr size_t kRounds = 5;
 // A turn: the first of its runs finds the weights of the others in the caches, which no run of a model by itself does.
 constexpr int kTurnRuns = 2;
 constexpr double kTurnSeconds = 0.02;
-// Of the best rate of tile registers: the same core gives from 0.6 of it up by its clock, beside a neighbour 0.3.
-constexpr double kFullRate = 0.45;
 constexpr double kPatience = 6;  // times the seconds, for rounds at the full rate
 
 struct Turn {
-  double seconds = 0, tile_rate = 0;  // of the fastest run, and the lowest
+  double seconds = 0, rate = 0;  // of the fastest run, and the lowest
 };
 using Round = std::vector<Turn>;  // one of each
 
@@ -32,27 +27,22 @@ double clock_of(bool one_thread) {
 }
 
 // The lowest of as many threads at the same time: another core may be slower than this one.
-double tile_rate([[maybe_unused]] const loop::Target& target, [[maybe_unused]] int threads) {
-  double lowest = 0;
-#ifdef ISOMER_HAS_COMPILER
-  lowest = cost::tile_register_rate(target);
-  if (lowest == 0) return 0;
-  std::vector<double> rates(static_cast<size_t>(std::max(threads, 1)) - 1);
+double lowest_rate(const loop::Target& target, int threads) {
+  const cost::Units units = cost::fastest_units(target);
+  std::vector<double> rates(static_cast<size_t>(std::max(threads, 1)));
   std::vector<std::thread> others;
-  for (double& rate : rates) others.emplace_back([&] { rate = cost::tile_register_rate(target); });
-  lowest = std::min(lowest, cost::tile_register_rate(target));
+  for (size_t t = 1; t < rates.size(); ++t) others.emplace_back([&, t] { rates[t] = cost::core_rate(units, target); });
+  rates[0] = cost::core_rate(units, target);
   for (std::thread& t : others) t.join();
-  for (const double rate : rates) lowest = std::min(lowest, rate);
-#endif
-  return lowest;
+  return *std::min_element(rates.begin(), rates.end());
 }
 
 // Rounds in which nobody was slowed down.
-std::vector<const Round*> at_full_rate(const std::vector<Round>& rounds, double best) {
+std::vector<const Round*> at_full_rate(const std::vector<Round>& rounds, const cost::BestRates& best,
+                                       cost::Units units) {
   std::vector<const Round*> out;
   for (const Round& r : rounds)
-    if (std::all_of(r.begin(), r.end(), [&](const Turn& t) { return t.tile_rate >= kFullRate * best; }))
-      out.push_back(&r);
+    if (std::all_of(r.begin(), r.end(), [&](const Turn& t) { return best.is_full(units, t.rate); })) out.push_back(&r);
   return out;
 }
 
@@ -74,14 +64,14 @@ double ratio_of(const std::vector<const Round*>& rounds, size_t runner) {
 }
 
 Expected<Turn> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
-  Turn out{1e30, tile_rate(options.target, options.threads)};
+  Turn out{1e30, lowest_rate(options.target, options.threads)};
   const double begin = clock_of(false);
   for (int n = 0; n < kTurnRuns || clock_of(false) - begin < kTurnSeconds; ++n) {
     const double start = clock_of(options.threads == 1);
     ISOMER_CHECK_OK(executor.run(inputs));
     out.seconds = std::min(out.seconds, clock_of(options.threads == 1) - start);
   }
-  out.tile_rate = std::min(out.tile_rate, tile_rate(options.target, options.threads));
+  out.rate = std::min(out.rate, lowest_rate(options.target, options.threads));
   return out;
 }
 
@@ -94,24 +84,27 @@ Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const 
     ISOMER_CHECK_OK(e->run(inputs));
   }
   std::vector<Round> rounds;
-  double best = options.tile_rate;
+  const cost::Units units = cost::fastest_units(options.target);
+  cost::BestRates best = options.rates;
   for (const double begin = clock_of(false);;) {
     const double passed = clock_of(false) - begin;
-    const bool enough = at_full_rate(rounds, best).size() >= kRounds || passed >= kPatience * options.seconds;
+    const bool enough = at_full_rate(rounds, best, units).size() >= kRounds || passed >= kPatience * options.seconds;
     if (rounds.size() >= kRounds && passed >= options.seconds && enough) break;
     Round round;
     for (Executor* e : runners) {
       ISOMER_TRY(const Turn t, turn(*e, inputs, options));
-      best = std::max(best, t.tile_rate);
+      best.see(units, t.rate);
       round.push_back(t);
     }
     rounds.push_back(std::move(round));
   }
-  std::vector<const Round*> counting = at_full_rate(rounds, best);
-  if (counting.empty()) counting = at_full_rate(rounds, 0);
+  std::vector<const Round*> counting = at_full_rate(rounds, best, units);
+  if (counting.empty()) counting = at_full_rate(rounds, {}, units);
   std::vector<double> out;
   for (size_t i = 0; i < runners.size(); ++i) out.push_back(fastest(counting, 0) * ratio_of(counting, i));
   return out;
 }
 
 }  // namespace isomer::driver
+
+#endif  // ISOMER_HAS_COMPILER

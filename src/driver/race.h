@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cost/core_rate.h"
 #include "driver/executor.h"
 #include "loop/target.h"
 
@@ -12,9 +13,9 @@ struct RaceOptions {
   double seconds = 2;
   // Of each executor. Of one the processor time counts, to which others on the machine add little; else the time on the clock.
   int threads = 1;
-  // With tile registers: turns in which a core did not have their full rate do not count, unless there are no others.
+  // Turns in which a core did not have its full rate do not count, unless there are no others.
   loop::Target target;
-  double tile_rate = 0;  // the best that they were seen to have
+  cost::BestRates rates = {};  // that were seen so far
 };
 
 // Seconds of the first one's fastest run, and of the others so many that none looks faster beside the first than it can be trusted to be.

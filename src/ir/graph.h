@@ -1,9 +1,11 @@
 // Graph: a computation as a value. Nodes are in topological order, inputs first; a node's inputs are results of earlier
 // nodes. Equality and hash are by content, never by address. Built only through GraphBuilder, which checks every node.
+// What is built never changes: copies share it, so that to copy a graph costs nothing and its hash is computed once.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -53,26 +55,42 @@ struct Metadata {
 
 class Graph {
  public:
-  const std::string& name() const { return name_; }
-  size_t input_count() const { return input_count_; }
-  std::span<const Node> inputs() const { return {nodes_.data(), input_count_}; }
-  const std::vector<Node>& nodes() const { return nodes_; }
-  const Node& node(uint32_t id) const { return nodes_[id]; }
-  const std::vector<Output>& outputs() const { return outputs_; }
-  const Type& type(Value v) const { return nodes_[v.node].types[v.index]; }
-  const std::string& value_name(Value v) const { return nodes_[v.node].names[v.index]; }
-  const Metadata& metadata() const { return metadata_; }
+  Graph();  // of nothing
+
+  const std::string& name() const { return content_->name; }
+  size_t input_count() const { return content_->input_count; }
+  std::span<const Node> inputs() const { return {content_->nodes.data(), content_->input_count}; }
+  const std::vector<Node>& nodes() const { return content_->nodes; }
+  const Node& node(uint32_t id) const { return content_->nodes[id]; }
+  const std::vector<Output>& outputs() const { return content_->outputs; }
+  const Type& type(Value v) const { return node(v.node).types[v.index]; }
+  const std::string& value_name(Value v) const { return node(v.node).names[v.index]; }
+  const Metadata& metadata() const { return content_->metadata; }
 
   // Content: operators, attributes, types of inputs, names of inputs and outputs; not the names inside, nor node order.
   Hash128 content_hash() const;
+  // Whether one is a copy of the other; graphs that were built apart may still be equal.
+  bool shares(const Graph& other) const { return content_ == other.content_; }
+
+  // A graph that is moved from stays what it was: its users need not know that there is nothing to move.
+  Graph(const Graph&) = default;
+  Graph& operator=(const Graph&) = default;
 
  private:
   friend class GraphBuilder;
-  std::string name_;
-  std::vector<Node> nodes_;
-  size_t input_count_ = 0;
-  std::vector<Output> outputs_;
-  Metadata metadata_;
+  struct Content {
+    std::string name;
+    std::vector<Node> nodes;
+    size_t input_count = 0;
+    std::vector<Output> outputs;
+    Metadata metadata;
+    bool finished = false;  // before that its hash is not kept
+    mutable std::once_flag hashed;
+    mutable Hash128 hash;
+  };
+  explicit Graph(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
+
+  std::shared_ptr<const Content> content_;  // never null
 };
 
 // Same content (see content_hash), checked node by node.
@@ -97,6 +115,8 @@ struct NodeInfo {
 class GraphBuilder {
  public:
   GraphBuilder(const OpTable& table, std::string name);
+  GraphBuilder(GraphBuilder&&) = default;
+  GraphBuilder& operator=(GraphBuilder&&) = default;
   const OpTable& table() const { return *table_; }
 
   Expected<Value> input(std::string name, Type type);  // before any other node
@@ -122,7 +142,7 @@ class GraphBuilder {
   // Narrows a value's type by what the source declares; a contradiction is a diagnostic.
   Expected<void> declare_type(Value v, const Type& declared);
   void output(std::string name, Value v);
-  void set_metadata(Metadata m) { graph_.metadata_ = std::move(m); }
+  void set_metadata(Metadata m) { made_->metadata = std::move(m); }
   // Labels and origins given to nodes from now on when the caller of add() gives none.
   void set_current(std::string label, std::vector<std::string> origin);
 
@@ -141,7 +161,8 @@ class GraphBuilder {
   void learn(uint32_t node);
 
   const OpTable* table_;
-  Graph graph_;
+  std::shared_ptr<Graph::Content> made_;
+  Graph graph_;  // of `made_`
   std::string label_;
   std::vector<std::string> origin_;
   bool verbatim_ = false;

@@ -62,7 +62,10 @@ void merge_origin(std::vector<std::string>& into, const std::vector<std::string>
 
 }  // namespace
 
-GraphBuilder::GraphBuilder(const OpTable& table, std::string name) : table_(&table) { graph_.name_ = std::move(name); }
+GraphBuilder::GraphBuilder(const OpTable& table, std::string name)
+    : table_(&table), made_(std::make_shared<Graph::Content>()), graph_(made_) {
+  made_->name = std::move(name);
+}
 
 void GraphBuilder::set_current(std::string label, std::vector<std::string> origin) {
   label_ = std::move(label);
@@ -81,7 +84,7 @@ std::string GraphBuilder::unique_name(const std::string& wanted, std::string_vie
 }
 
 Expected<Value> GraphBuilder::input(std::string name, Type type) {
-  ISOMER_ASSERT(graph_.nodes_.size() == graph_.input_count_, "inputs come before other nodes");
+  ISOMER_ASSERT(made_->nodes.size() == made_->input_count, "inputs come before other nodes");
   if (!names_.emplace(name, 1).second)
     return Diagnostic("E-duplicate-name", fmt::format("two graph inputs are named {}", quoted(name)));
   if (type.shape.is_static() && type.dtype != DType::Opaque) {
@@ -92,8 +95,8 @@ Expected<Value> GraphBuilder::input(std::string name, Type type) {
   n.op = &input_op();
   n.types = {std::move(type)};
   n.names = {std::move(name)};
-  graph_.nodes_.push_back(std::move(n));
-  return Value{static_cast<uint32_t>(graph_.input_count_++), 0};
+  made_->nodes.push_back(std::move(n));
+  return Value{static_cast<uint32_t>(made_->input_count++), 0};
 }
 
 Value GraphBuilder::constant(Tensor value, std::string name) {
@@ -106,7 +109,7 @@ Value GraphBuilder::constant(Tensor value, std::string name) {
   const auto find = [&](size_t hash, bool by_name) -> std::optional<uint32_t> {
     const auto [from, to] = nodes_by_hash_.equal_range(hash);
     for (auto it = from; it != to; ++it) {
-      const Node& n = graph_.nodes_[it->second];
+      const Node& n = made_->nodes[it->second];
       if (n.op == &const_op() && n.attrs == attrs && (!by_name || n.names[0] == name)) return it->second;
     }
     return std::nullopt;
@@ -122,12 +125,12 @@ Value GraphBuilder::constant(Tensor value, std::string name) {
   n.attrs = std::move(attrs);
   n.types = {type};
   n.names = {unique_name(name, "const")};
-  graph_.nodes_.push_back(std::move(n));
-  const auto id = static_cast<uint32_t>(graph_.nodes_.size() - 1);
+  made_->nodes.push_back(std::move(n));
+  const auto id = static_cast<uint32_t>(made_->nodes.size() - 1);
   if (!verbatim_ && !first) nodes_by_hash_.emplace(content, id);
   if (!verbatim_ && !name.empty()) nodes_by_hash_.emplace(named, id);
   auto known = std::make_shared<Known>();
-  known->tensor = *graph_.nodes_[id].attrs.get<Tensor>("value");
+  known->tensor = *made_->nodes[id].attrs.get<Tensor>("value");
   known_[key({id, 0})] = std::move(known);
   return {id, 0};
 }
@@ -143,8 +146,8 @@ Value GraphBuilder::sizes(std::vector<Dim> sizes, std::string name) {
   n.attrs = Attrs{{"value", Sizes(sizes)}};
   n.types = {Type{DType::I64, Shape::of({static_cast<int64_t>(sizes.size())}), nullptr}};
   n.names = {unique_name(name, "sizes")};
-  graph_.nodes_.push_back(std::move(n));
-  const auto id = static_cast<uint32_t>(graph_.nodes_.size() - 1);
+  made_->nodes.push_back(std::move(n));
+  const auto id = static_cast<uint32_t>(made_->nodes.size() - 1);
   auto known = std::make_shared<Known>();
   known->sizes = std::move(sizes);
   known_[key({id, 0})] = std::move(known);
@@ -202,7 +205,7 @@ Expected<std::vector<Value>> GraphBuilder::add(const OpDef& op, std::vector<Valu
   if (op.pure && !verbatim_) {
     const auto [from, to] = nodes_by_hash_.equal_range(hash);
     for (auto it = from; it != to; ++it) {
-      Node& n = graph_.nodes_[it->second];
+      Node& n = made_->nodes[it->second];
       if (n.op != &op || n.inputs != inputs || n.types.size() != outputs || !(n.attrs == attrs)) continue;
       merge_origin(n.origin, info.origin);
       return results(it->second);
@@ -229,7 +232,7 @@ Expected<std::vector<Value>> GraphBuilder::add(const OpDef& op, std::vector<Valu
     if (!n.types[k].shape.has_rank()) continue;
     std::vector<Dim> dims = n.types[k].shape.dims();
     // A size that only a run can tell gets a name of its own, so that two unknown sizes are never taken for equal.
-    const std::string owner = n.names[k].empty() ? fmt::format("#{}.{}", graph_.nodes_.size(), k) : n.names[k];
+    const std::string owner = n.names[k].empty() ? fmt::format("#{}.{}", made_->nodes.size(), k) : n.names[k];
     for (size_t a = 0; a < dims.size(); ++a)
       if (dims[a].is_invalid()) dims[a] = Dim::symbol(fmt::format("?{}.{}", owner, a));
     n.types[k].shape = Shape(std::move(dims));
@@ -241,8 +244,8 @@ Expected<std::vector<Value>> GraphBuilder::add(const OpDef& op, std::vector<Valu
       return d;
     }
   }
-  graph_.nodes_.push_back(std::move(n));
-  const auto id = static_cast<uint32_t>(graph_.nodes_.size() - 1);
+  made_->nodes.push_back(std::move(n));
+  const auto id = static_cast<uint32_t>(made_->nodes.size() - 1);
   if (!verbatim_) nodes_by_hash_.emplace(hash, id);
   learn(id);
   return results(id);
@@ -250,7 +253,7 @@ Expected<std::vector<Value>> GraphBuilder::add(const OpDef& op, std::vector<Valu
 
 // Follows shape arithmetic: when the contents of all inputs are known as sizes, so are the results.
 void GraphBuilder::learn(uint32_t id) {
-  const Node& n = graph_.nodes_[id];
+  const Node& n = made_->nodes[id];
   if (!n.op->compute || !n.op->pure) return;
   for (const Type& t : n.types) {
     if (!t.shape.is_static() || t.shape.elements().constant().value_or(kMaxKnownElements + 1) > kMaxKnownElements)
@@ -325,7 +328,7 @@ Expected<void> check_size(const Type& type) {
 }  // namespace
 
 Expected<void> GraphBuilder::restate_type(Value v, const Type& stated) {
-  Type& own = graph_.nodes_[v.node].types[v.index];
+  Type& own = made_->nodes[v.node].types[v.index];
   if (!agree(own, stated))
     return Diagnostic("E-type-mismatch",
                       fmt::format("value {} is stated to be {}, but its node gives {}", quoted(graph_.value_name(v)),
@@ -336,7 +339,7 @@ Expected<void> GraphBuilder::restate_type(Value v, const Type& stated) {
 }
 
 Expected<void> GraphBuilder::declare_type(Value v, const Type& declared) {
-  Type& own = graph_.nodes_[v.node].types[v.index];
+  Type& own = made_->nodes[v.node].types[v.index];
   if (declared.dtype != own.dtype)
     return Diagnostic("E-type-mismatch",
                       fmt::format("value {} is declared {}, but its node gives {}", quoted(graph_.value_name(v)),
@@ -365,17 +368,19 @@ Expected<void> GraphBuilder::declare_type(Value v, const Type& declared) {
   return {};
 }
 
-void GraphBuilder::output(std::string name, Value v) { graph_.outputs_.push_back({std::move(name), v}); }
+void GraphBuilder::output(std::string name, Value v) { made_->outputs.push_back({std::move(name), v}); }
 
 Expected<Graph> GraphBuilder::finish() && {
   std::unordered_map<std::string, int> seen;
-  for (const Output& o : graph_.outputs_) {
+  for (const Output& o : made_->outputs) {
     if (o.value.is_none())
       return Diagnostic("E-no-output", fmt::format("graph output {} has no value", quoted(o.name)));
     if (++seen[o.name] > 1)
       return Diagnostic("E-duplicate-name", fmt::format("two graph outputs are named {}", quoted(o.name)));
   }
-  return std::move(graph_);
+  made_->finished = true;
+  made_.reset();
+  return graph_;
 }
 
 }  // namespace isomer::ir

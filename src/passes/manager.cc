@@ -57,7 +57,7 @@ Expected<ir::Graph> apply(const Pass& pass, const ir::Graph& graph, PassContext&
 class Manager {
  public:
   Manager(const ir::Graph& graph, const ir::OpTable& table, const Options& options)
-      : options_(options), context_(table), hash_(graph.content_hash()) {
+      : options_(options), context_(table), counts_(count_operators(graph)) {
     result_.graph = graph;
     context_.limits = options.limits;
     context_.evaluate = options.evaluate;
@@ -89,10 +89,10 @@ class Manager {
     auto graph = apply(pass, result_.graph, context_);
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     if (!graph.ok()) return std::move(graph).error().note(fmt::format("in pass {}", pass.name));
-    const Hash128 hash = graph->content_hash();
-    Report report{
-        std::string(pass.name),         hash != hash_,          context_.applications() - applications, time.count(),
-        count_operators(result_.graph), count_operators(*graph)};
+    const bool changed = graph->content_hash() != result_.graph.content_hash();
+    OperatorCounts counts = graph->shares(result_.graph) ? counts_ : count_operators(*graph);
+    Report report{std::string(pass.name), changed, context_.applications() - applications,
+                  time.count(),           counts_, counts};
     if (report.applications > 0) {
       result_.last_pass = pass.name;
       result_.last_value = context_.last();
@@ -106,15 +106,15 @@ class Manager {
       ISOMER_CHECK_OK(dump(options_.dump, result_.reports.size(), pass.name, "after", *graph));
     }
     result_.reports.push_back(std::move(report));
-    result_.graph = *std::move(graph);
-    hash_ = hash;
+    result_.graph = *graph;
+    counts_ = std::move(counts);
     return {};
   }
 
   const Options& options_;
   PassContext context_;
   Result result_;
-  Hash128 hash_;
+  OperatorCounts counts_;  // of the graph as it is now
 };
 
 }  // namespace

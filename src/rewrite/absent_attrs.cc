@@ -125,6 +125,7 @@ ir::Attrs AttrHabits::canonical(const ir::Attrs& attrs, std::span<const Shape> i
 }
 
 const AttrHabits& AttrHabitTable::of(const ir::OpDef& op) {
+  const std::lock_guard lock(mutex_);
   if (const auto it = known_.find(op.name); it != known_.end()) return it->second;
   AttrHabits& habits = known_[op.name];
   if (!op.compute || op.attrs.empty()) return habits;

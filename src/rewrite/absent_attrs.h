@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct AttrHabits {
   ir::Attrs canonical(const ir::Attrs& attrs, std::span<const Shape> inputs) const;
 };
 
+// Any number of threads may ask.
 class AttrHabitTable {
  public:
   explicit AttrHabitTable(const ir::OpTable& table) : table_(&table) {}
@@ -39,6 +41,7 @@ class AttrHabitTable {
 
  private:
   const ir::OpTable* table_;
+  std::mutex mutex_;  // of what follows
   std::map<std::string, AttrHabits> known_;
 };
 

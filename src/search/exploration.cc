@@ -19,12 +19,14 @@ size_t applications(const Node& node) {
 
 }  // namespace
 
-Exploration::Exploration(Judge& judge, rewrite::EditGraph graph, Region region, double weight)
-    : judge_(judge), graph_(std::move(graph)), region_(std::move(region)), weight_(weight) {
+Exploration::Exploration(Judge& judge, rewrite::EditGraph graph, Region region)
+    : judge_(judge), graph_(std::move(graph)), region_(std::move(region)) {
   members_ = in_order(graph_, region_);
 }
 
-void Exploration::begin() {
+void Exploration::weigh() { weight_ = judge_.whole_estimate(graph_, region_).value_or(0); }
+
+void Exploration::begin(size_t most) {
   auto root = std::make_shared<Node>(Node{State(judge_.rules(), graph_, region_), nullptr, 0, {}});
   root->hash = content_hash(graph_, region_);
   around_ = surroundings(graph_, region_, judge_.reductions());
@@ -39,31 +41,31 @@ void Exploration::begin() {
     return;
   }
   const auto cost = judge_.whole_cost(*root, around_);
-  ++judge_.statistics.priced;
+  judge_.count(&Statistics::priced);
   priceless_ = ended_ = !cost;
   if (!cost) return;
   root->cost = mark_ = *cost;
-  follow(root_, std::move(nodes));
+  follow(root_, std::move(nodes), most - std::min<size_t>(most, 1));
 }
 
-void Exploration::turn() {
-  if (!begun()) return begin();
+void Exploration::turn(size_t most) {
+  if (!begun()) return begin(most);
   const NodeRef node = *queue_.begin();
   queue_.erase(queue_.begin());
-  follow(node, children(node));
+  follow(node, children(node), most);
 }
 
 std::vector<std::shared_ptr<Node>> Exploration::children(const NodeRef& node) {
-  ++judge_.statistics.expanded;
+  judge_.count(&Statistics::expanded);
   return judge_.children(node, seen_, most_, ledger_);
 }
 
-void Exploration::follow(const NodeRef& node, std::vector<std::shared_ptr<Node>> nodes) {
+void Exploration::follow(const NodeRef& node, std::vector<std::shared_ptr<Node>> nodes, size_t most) {
   const bool greedy = judge_.options().strategy == Strategy::Greedy;
   const double alpha = greedy ? 1 : judge_.options().alpha;
-  left_ = std::min(left_, static_cast<size_t>(std::max<int64_t>(
-                              0, judge_.options().steps - static_cast<int64_t>(judge_.statistics.priced))));
-  judge_.price(nodes, left_, ledger_);
+  const size_t priced = std::min({left_, most, nodes.size()});
+  judge_.price(nodes, priced, ledger_);
+  left_ -= priced;
   for (const std::shared_ptr<Node>& child : nodes) {
     if (child->cost < best_->cost) best_ = child;
     if (child->cost < root_->cost) cheaper_.insert(child);
@@ -81,7 +83,7 @@ void Exploration::follow(const NodeRef& node, std::vector<std::shared_ptr<Node>>
     mark_ = best_->cost;
     idle_ = 0;
   }
-  if (left_ == 0) judge_.statistics.complete = false;
+  if (left_ == 0) judge_.incomplete();
   ended_ = left_ == 0 || queue_.empty() || (*queue_.begin())->cost > alpha * best_->cost ||
            idle_ >= judge_.options().patience;
 }

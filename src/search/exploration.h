@@ -23,14 +23,18 @@ struct Found {
 
 class Exploration {
  public:
-  // `weight`: what is known of its share of the time before it is priced.
-  Exploration(Judge& judge, rewrite::EditGraph graph, Region region, double weight);
+  Exploration(Judge& judge, rewrite::EditGraph graph, Region region);
 
-  // Expands one graph; the first turn prices the region.
-  void turn();
+  // Estimates its share of the time before it is priced.
+  void weigh();
+
+  // Expands one graph and prices so many of its children at most; the first turn prices the region.
+  void turn(size_t most);
   bool ended() const { return ended_; }
   bool begun() const { return root_ != nullptr; }
-  // Who comes next: the region with the most time to gain, those that gain by their turns before those that do not.
+  // Who comes next: those that gained by their last turn before those that did not, since steps that gain are what time must
+  // not run out for; then the region with the most time to gain.
+  bool idle() const { return idle_ > 0; }
   double urgency() const;
   double before() const { return root_ ? root_->cost : 0; }
   double best() const { return best_ ? best_->cost : 0; }
@@ -41,16 +45,17 @@ class Exploration {
   size_t equals = 1;  // regions that it speaks for
 
  private:
-  void begin();
+  void begin(size_t most);
   std::vector<std::shared_ptr<Node>> children(const NodeRef& node);
-  void follow(const NodeRef& node, std::vector<std::shared_ptr<Node>> nodes);  // prices the children of a graph
+  // Prices the children of a graph.
+  void follow(const NodeRef& node, std::vector<std::shared_ptr<Node>> nodes, size_t most);
   NodeRef taken(Found& found);
   std::vector<NodeRef> finalists() const;
 
   Judge& judge_;
   rewrite::EditGraph graph_;
   const Region region_;
-  const double weight_;
+  double weight_ = 0;
   bool ended_ = false, priceless_ = false;
   std::vector<uint32_t> around_, members_;
   std::map<std::string, size_t> places_;

@@ -9,13 +9,7 @@ namespace {
 constexpr double kLooking = 0.9;    // of the time, for finding graphs; the rest is for judging them
 constexpr double kLastSeconds = 5;  // for judging after an interrupt
 constexpr size_t kMostLosses = 2;   // steps in a row
-
-std::optional<double> cost_of(const Cost& cost, const rewrite::EditGraph& g, const Region& region) {
-  const auto graph = graph_of(g, region);
-  if (!graph.ok()) return std::nullopt;
-  const auto value = cost(*graph);
-  return value.ok() ? std::optional(*value) : std::nullopt;
-}
+constexpr size_t kMostAnswers = 1 << 14;
 
 Region with(Region region, const std::vector<uint32_t>& around) {
   region.add(around);
@@ -43,18 +37,55 @@ bool may_pay(const Node& node) {
 }  // namespace
 
 Judge::Judge(const Rules& rules, const Cost& price, const Cost& estimate, const Options& options)
-    : rules_(rules), price_(price), estimate_(estimate), options_(options), pool_(std::max(1, options.threads)) {}
+    : rules_(rules), prices_{price}, estimates_{estimate}, options_(options), pool_(std::max(1, options.threads)) {}
 
 double Judge::looking() const { return kLooking * options_.seconds; }
 
+size_t Judge::left() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<size_t>(std::max<int64_t>(0, options_.steps - static_cast<int64_t>(statistics_.priced)));
+}
+
 bool Judge::over() {
-  const bool is = statistics.priced >= static_cast<size_t>(options_.steps) || seconds() >= looking() || stopped();
-  if (is) statistics.complete = false;
+  const bool is = left() == 0 || seconds() >= looking() || stopped();
+  if (is) incomplete();
   return is;
+}
+
+void Judge::count(size_t Statistics::* what, size_t times) {
+  const std::lock_guard lock(mutex_);
+  statistics_.*what += times;
+}
+
+void Judge::incomplete() {
+  const std::lock_guard lock(mutex_);
+  statistics_.complete = false;
+}
+
+Statistics Judge::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+// Networks repeat their blocks, and rewrites at two places may be made in either order.
+std::optional<double> Judge::cost_of(Answers& answers, const rewrite::EditGraph& g, const Region& region) {
+  const std::string text = shape_of(g, region);
+  {
+    const std::lock_guard lock(answers.mutex);
+    if (const auto it = answers.known.find(text); it != answers.known.end()) return it->second;
+  }
+  const auto graph = graph_of(g, region);
+  if (!graph.ok()) return std::nullopt;
+  const auto value = answers.cost(*graph);
+  const auto answer = value.ok() ? std::optional(*value) : std::nullopt;
+  const std::lock_guard lock(answers.mutex);
+  if (answers.known.size() >= kMostAnswers) answers.known.clear();
+  return answers.known.emplace(text, answer).first->second;
 }
 
 bool Judge::closed() const {
   if (stopped()) {
+    const std::lock_guard lock(mutex_);
     if (!stop_) stop_ = Clock::now();
     return std::chrono::duration<double>(Clock::now() - *stop_).count() > kLastSeconds;
   }
@@ -79,7 +110,7 @@ Change Judge::change(const State& parent, const State& child) {
 
 // How the children of one graph differ from it. Many of them touch the same nodes: what was there before is priced once.
 // With `limited` those for which no time is left are not known.
-std::vector<Judge::Difference> Judge::differences(const Cost& cost, const std::vector<std::shared_ptr<Node>>& children,
+std::vector<Judge::Difference> Judge::differences(Answers& answers, const std::vector<std::shared_ptr<Node>>& children,
                                                   bool limited) {
   std::map<std::vector<uint32_t>, size_t> places;
   std::vector<const Node*> first;
@@ -93,13 +124,14 @@ std::vector<Judge::Difference> Judge::differences(const Cost& cost, const std::v
   std::vector<std::optional<double>> before(first.size());
   pool_.run(static_cast<int>(first.size()), [&](int i) {
     const auto k = static_cast<size_t>(i);
-    if (!late()) before[k] = cost_of(cost, first[k]->parent->state.graph(), first[k]->change.before);
+    if (!late()) before[k] = cost_of(answers, first[k]->parent->state.graph(), first[k]->change.before);
   });
   std::vector<Difference> out(children.size());
   pool_.run(static_cast<int>(children.size()), [&](int i) {
     const auto k = static_cast<size_t>(i);
     out[k].before = before[place[k]];
-    if (out[k].before && !late()) out[k].after = cost_of(cost, children[k]->state.graph(), children[k]->change.after);
+    if (out[k].before && !late())
+      out[k].after = cost_of(answers, children[k]->state.graph(), children[k]->change.after);
   });
   return out;
 }
@@ -113,16 +145,16 @@ std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::u
     if (s.live_nodes() > most) continue;
     const Hash128 hash = content_hash(s.graph(), s.region());
     if (!seen.insert(hash).second) {
-      ++statistics.duplicates;
+      count(&Statistics::duplicates);
       continue;
     }
     out.push_back(std::make_shared<Node>(Node{std::move(s), parent, 0, hash}));
   }
   for (const auto& n : out) n->change = change(parent->state, n->state);
   if (lost > 0) std::erase_if(out, [](const auto& n) { return !may_pay(*n); });
-  if (!estimate_) return out;
-  const std::vector<Difference> estimates = differences(estimate_, out, false);
-  statistics.estimated += out.size();
+  if (!estimates_.cost) return out;
+  const std::vector<Difference> estimates = differences(estimates_, out, false);
+  count(&Statistics::estimated, out.size());
   std::vector<std::pair<double, std::shared_ptr<Node>>> kept;
   for (size_t k = 0; k < out.size(); ++k) {
     const double doubt = out[k]->state.leads_on() ? options_.doubt : std::min(options_.doubt, options_.dead_end);
@@ -134,7 +166,7 @@ std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::u
     if (priced)
       kept.emplace_back(estimates[k].value(), std::move(out[k]));
     else
-      ++statistics.refused;
+      count(&Statistics::refused);
   }
   std::stable_sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (kept.size() > options_.width) kept.resize(options_.width);
@@ -143,12 +175,11 @@ std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::u
   return out;
 }
 
-void Judge::price(std::vector<std::shared_ptr<Node>>& nodes, size_t& left, Ledger& ledger) {
-  for (size_t k = left; k < nodes.size(); ++k) ledger.unpriced(trail_of(*nodes[k]), WhyNot::NoTime);
-  nodes.resize(std::min(nodes.size(), left));
-  const std::vector<Difference> costs = differences(price_, nodes, true);
-  left -= nodes.size();
-  statistics.priced += nodes.size();
+void Judge::price(std::vector<std::shared_ptr<Node>>& nodes, size_t most, Ledger& ledger) {
+  for (size_t k = most; k < nodes.size(); ++k) ledger.unpriced(trail_of(*nodes[k]), WhyNot::NoTime);
+  nodes.resize(std::min(nodes.size(), most));
+  const std::vector<Difference> costs = differences(prices_, nodes, true);
+  count(&Statistics::priced, nodes.size());
   std::vector<std::shared_ptr<Node>> priced;
   for (size_t k = 0; k < nodes.size(); ++k) {
     if (!costs[k].known()) {
@@ -162,12 +193,12 @@ void Judge::price(std::vector<std::shared_ptr<Node>>& nodes, size_t& left, Ledge
   nodes = std::move(priced);
 }
 
-std::optional<double> Judge::whole_cost(const Node& node, const std::vector<uint32_t>& around) const {
-  return cost_of(price_, node.state.graph(), with(node.state.region(), around));
+std::optional<double> Judge::whole_cost(const Node& node, const std::vector<uint32_t>& around) {
+  return cost_of(prices_, node.state.graph(), with(node.state.region(), around));
 }
 
 std::optional<double> Judge::whole_estimate(const rewrite::EditGraph& graph, const Region& region) {
-  return cost_of(estimate_, graph, with(region, surroundings(graph, region, reductions_)));
+  return cost_of(estimates_, graph, with(region, surroundings(graph, region, reductions_)));
 }
 
 bool Judge::clearly_better(const Node& one, const Node& other, const std::vector<uint32_t>& around, bool again) const {
@@ -178,7 +209,7 @@ bool Judge::clearly_better(const Node& one, const Node& other, const std::vector
     const auto found = options_.compare(*before, *after, again);
     return found.ok() && -found->seconds > kClearGain * found->changed;
   }
-  const auto was = price_(*before), is = price_(*after);
+  const auto was = prices_.cost(*before), is = prices_.cost(*after);
   return was.ok() && is.ok() && *is < (1 - kSafeGain) * *was;
 }
 

@@ -1,14 +1,18 @@
 // Judge: what the graphs of a search cost, by their differences from each other, within the limits of the search. All
-// regions share one: it has the rules and both costs, ends when a limit is reached, and counts what was done.
+// regions share one: it has the rules and both costs, ends when a limit is reached, and counts what was done. Any number of
+// threads may ask.
 #pragma once
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
-#include "base/thread_pool.h"
+#include "base/task_pool.h"
 #include "search/considered.h"
 #include "search/node.h"
 #include "search/search.h"
@@ -26,22 +30,28 @@ class Judge {
 
   // Whether the time that may go into looking for graphs is over, or the graphs that may be priced are used up.
   bool over();
+  // Graphs that may still be priced.
+  size_t left() const;
   // Whether nothing may be priced any more: a part of the time is kept for judging what was found.
   bool closed() const;
 
   // New graphs one step away, the most promising first, as many as are to be priced.
   std::vector<std::shared_ptr<Node>> children(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most,
                                               Ledger& ledger);
-  // Prices as many as the limits allow; the others go.
-  void price(std::vector<std::shared_ptr<Node>>& nodes, size_t& left, Ledger& ledger);
+  // Prices the first `most` as far as time allows; the others go.
+  void price(std::vector<std::shared_ptr<Node>>& nodes, size_t most, Ledger& ledger);
 
   // The region of a graph together with what is around it.
-  std::optional<double> whole_cost(const Node& node, const std::vector<uint32_t>& around) const;
+  std::optional<double> whole_cost(const Node& node, const std::vector<uint32_t>& around);
   std::optional<double> whole_estimate(const rewrite::EditGraph& graph, const Region& region);
   // Whether the second one is better by more than timings are unsure of; `again`: by a second look, where there is one.
   bool clearly_better(const Node& one, const Node& other, const std::vector<uint32_t>& around, bool again) const;
 
-  Statistics statistics;
+  // What was done, so much of a kind.
+  void count(size_t Statistics::* what, size_t times = 1);
+  void incomplete();
+  Statistics statistics() const;
+  TaskPool& pool() { return pool_; }
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
  private:
@@ -54,16 +64,24 @@ class Judge {
   bool stopped() const { return options_.stop && options_.stop->load(); }
   double looking() const;  // seconds
   Change change(const State& parent, const State& child);
-  std::vector<Difference> differences(const Cost& cost, const std::vector<std::shared_ptr<Node>>& children,
+  // What a region costs, by its text: it is asked for once.
+  struct Answers {
+    const Cost& cost;
+    std::mutex mutex;  // of what follows
+    std::unordered_map<std::string, std::optional<double>> known;
+  };
+  std::optional<double> cost_of(Answers& answers, const rewrite::EditGraph& graph, const Region& region);
+  std::vector<Difference> differences(Answers& answers, const std::vector<std::shared_ptr<Node>>& children,
                                       bool limited);
 
   const Rules& rules_;
-  const Cost& price_;
-  const Cost& estimate_;
+  Answers prices_, estimates_;
   const Options& options_;
   Reductions reductions_;
-  ThreadPool pool_;
+  TaskPool pool_;
   const Clock::time_point start_ = Clock::now();
+  mutable std::mutex mutex_;  // of what follows
+  Statistics statistics_;
   mutable std::optional<Clock::time_point> stop_;  // when it was seen first
 };
 

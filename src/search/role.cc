@@ -89,6 +89,7 @@ bool reduces(const ir::OpContext& context) {
 bool Reductions::at(const rewrite::EditGraph& graph, uint32_t node) {
   const ir::Node& n = graph.node(node);
   if (graph.constant({node, 0}) || n.op == &ir::input_op()) return false;
+  const std::lock_guard lock(mutex_);
   if (const auto it = known_.find(n.op); it != known_.end()) return it->second;
   std::vector<ir::OpContext::Input> in;
   for (const ir::Value& v : n.inputs) {

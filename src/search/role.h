@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 
 #include "rewrite/edit_graph.h"
 #include "rewrite/matcher.h"
@@ -27,12 +28,13 @@ bool wraps(const rewrite::Rule& rule, const ir::OpTable& table);
 bool reduces(const ir::OpContext& context);
 
 // The same of nodes in graphs that are edited, by their operators: a node that a run computes reduces when the first one
-// of its operator did. Asking for each node anew would take longer than the search.
+// of its operator did. Asking for each node anew would take longer than the search. Any number of threads may ask.
 class Reductions {
  public:
   bool at(const rewrite::EditGraph& graph, uint32_t node);
 
  private:
+  std::mutex mutex_;  // of what follows
   std::map<const ir::OpDef*, bool> known_;
 };
 

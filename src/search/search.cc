@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "search/exploration.h"
 #include "search/judge.h"
@@ -12,6 +14,8 @@
 
 namespace isomer::search {
 namespace {
+
+constexpr size_t kTogether = 8;  // regions that have a turn at once, after their first
 
 class Search {
  public:
@@ -36,7 +40,7 @@ class Search {
     }
     ISOMER_TRY(outcome_.graph, now.graph());
     settle(outcome_.considered);
-    outcome_.statistics = judge_.statistics;
+    outcome_.statistics = judge_.statistics();
     outcome_.statistics.seconds = judge_.seconds();
     return std::move(outcome_);
   }
@@ -52,6 +56,7 @@ class Search {
   struct Open {
     std::string shape;
     std::unique_ptr<Exploration> exploration;
+    std::optional<Found> found = {};  // when it has ended
   };
 
   std::vector<Region> regions(const rewrite::EditGraph& g) {
@@ -79,47 +84,70 @@ class Search {
         if (it != open_.end())
           ++it->exploration->equals;
         else
-          begin(g, p);
+          open_.push_back({p.shape, std::make_unique<Exploration>(judge_, g, p.region)});
       }
       out.push_back(std::move(p));
     }
+    if (has_estimate_)
+      judge_.pool().run(static_cast<int>(open_.size()), [&](int i) {
+        if (!judge_.over()) open_[static_cast<size_t>(i)].exploration->weigh();
+      });
     return out;
   }
 
-  void begin(const rewrite::EditGraph& g, const Place& p) {
-    const double weight = has_estimate_ && !judge_.over() ? judge_.whole_estimate(g, p.region).value_or(0) : 0;
-    open_.push_back({p.shape, std::make_unique<Exploration>(judge_, g, p.region, weight)});
-  }
-
-  // Every region has a turn before any has a second one; then those come first that have the most to gain. What ends is
-  // judged at once, the rest when the time for looking is over.
+  // Every region has a turn before any has a second one; then those come first that still gain, and of these those that
+  // have the most to gain. What ends is judged at once, the rest when the time for looking is over. Turns of several regions
+  // are taken at once, of so many whatever the number of threads, so that it decides about nothing.
   void explore() {
     progress_.regions += open_.size();
-    const auto turn_of = [](const Open& o) { return std::pair(o.exploration->begun(), -o.exploration->urgency()); };
-    const auto gain = [](const Open& o) {
-      return (o.exploration->before() - o.exploration->best()) * static_cast<double>(o.exploration->equals);
-    };
     while (!open_.empty() && !judge_.over()) {
-      const auto next = std::min_element(open_.begin(), open_.end(),
-                                         [&](const Open& a, const Open& b) { return turn_of(a) < turn_of(b); });
-      take_turn(*next->exploration);
-      if (!next->exploration->ended()) continue;
-      known_[next->shape] = next->exploration->settle();
-      open_.erase(next);
+      std::stable_sort(open_.begin(), open_.end(),
+                       [](const Open& a, const Open& b) { return turn_of(a) < turn_of(b); });
+      const bool first = !open_[0].exploration->begun();
+      const size_t some = static_cast<size_t>(
+          std::count_if(open_.begin(), open_.end(), [&](const Open& o) { return !first || !o.exploration->begun(); }));
+      take_turns(first ? some : std::min(some, kTogether));
+      for (const Open& o : open_)
+        if (o.found) known_[o.shape] = *o.found;
+      std::erase_if(open_, [](const Open& o) { return o.found.has_value(); });
     }
-    std::stable_sort(open_.begin(), open_.end(), [&](const Open& a, const Open& b) { return gain(a) > gain(b); });
-    for (const Open& o : open_) known_[o.shape] = o.exploration->settle();
+    std::stable_sort(open_.begin(), open_.end(), [](const Open& a, const Open& b) { return gain(a) > gain(b); });
+    judge_.pool().run(static_cast<int>(open_.size()), [&](int i) {
+      Open& o = open_[static_cast<size_t>(i)];
+      o.found = o.exploration->settle();
+    });
+    for (const Open& o : open_) known_[o.shape] = *o.found;
     open_.clear();
   }
 
-  void take_turn(Exploration& e) {
+  static std::tuple<bool, bool, double> turn_of(const Open& o) {
+    return {o.exploration->begun(), o.exploration->idle(), -o.exploration->urgency()};
+  }
+  static double gain(const Open& o) {
+    return (o.exploration->before() - o.exploration->best()) * static_cast<double>(o.exploration->equals);
+  }
+
+  // One turn of each of the first.
+  void take_turns(size_t count) {
+    const size_t most = (judge_.left() + count - 1) / count;
+    judge_.pool().run(static_cast<int>(count), [&](int i) {
+      Open& o = open_[static_cast<size_t>(i)];
+      if (judge_.over()) return;
+      take_turn(*o.exploration, most);
+      if (o.exploration->ended()) o.found = o.exploration->settle();
+    });
+  }
+
+  void take_turn(Exploration& e, size_t most) {
+    const bool first = !e.begun();
     const double before = e.before(), best = e.best();
-    progress_.region += e.begun() ? 0 : 1;
-    judge_.statistics.regions += e.begun() ? 0 : 1;
-    e.turn();
+    e.turn(most);
+    if (first) judge_.count(&Statistics::regions);
+    const std::lock_guard lock(telling_);
+    progress_.region += first ? 1 : 0;
     progress_.before += e.before() - before;
     progress_.best += e.best() - best;
-    progress_.priced = judge_.statistics.priced;
+    progress_.priced = judge_.statistics().priced;
     if (options_.progress) options_.progress(progress_);
   }
 
@@ -136,7 +164,7 @@ class Search {
     ++number_;
     const Found& found = known_.at(place.shape);
     const bool again = !taken_.insert(place.shape).second;
-    judge_.statistics.repeated += again ? 1 : 0;
+    if (again) judge_.count(&Statistics::repeated);
     if (auto made = take(g, place, found, again, fresh)) {
       consider(found);
       return *std::move(made);
@@ -146,9 +174,9 @@ class Search {
     for (const uint32_t n : place.region.nodes())
       if (g.alive(n)) living.push_back(n);
     const Region region(living);
-    Exploration alone(judge_, g, region, 0);
-    ++judge_.statistics.regions;
-    while (!alone.ended() && !judge_.over()) alone.turn();
+    Exploration alone(judge_, g, region);
+    judge_.count(&Statistics::regions);
+    while (!alone.ended() && !judge_.over()) alone.turn(judge_.left());
     const Found other = alone.settle();
     consider(other);
     return take(g, {region, other.members, {}}, other, false, fresh).value_or(std::move(g));
@@ -191,6 +219,7 @@ class Search {
   std::map<std::string, Found> known_;
   std::set<std::string> taken_;  // shapes that were improved somewhere
   size_t number_ = 0;            // of the region at hand, over all rounds
+  std::mutex telling_;           // of what follows
   Progress progress_;
   Outcome outcome_;
 };

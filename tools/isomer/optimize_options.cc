@@ -75,7 +75,6 @@ Expected<driver::OptimizeOptions> optimize_options(const OptimizeChoices& c) {
   out.search.steps = c.steps;
   out.search.alpha = c.alpha;
   out.search.strategy = c.strategy == "greedy" ? search::Strategy::Greedy : search::Strategy::Relaxed;
-  out.search.threads = 2;
   out.threads = c.threads;
   out.store = c.store;
   out.measure = !c.no_measure;

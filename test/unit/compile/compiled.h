@@ -15,6 +15,10 @@
 
 namespace isomer {
 
+// Its instructions multiply bytes by fours: dequantised numbers that meet in a product are multiplied as bytes there, and as
+// floats where bytes are multiplied by pairs.
+inline loop::Target target_with_byte_products() { return *loop::parse_target("x86-64-v4-vnni"); }
+
 inline ir::Graph graph_of(const std::string& text) {
   auto g = ir::parse(text, ops::table());
   EXPECT_TRUE(g.ok()) << (g.ok() ? "" : g.error().to_string());
@@ -38,9 +42,9 @@ inline double value_at(const Tensor& t, int64_t i) {
 }
 
 // Compiled, with every buffer poisoned before and after its use, on one and on three threads: the interpreter's results
-// up to rounding (in double, where `wide`), and the same bytes whatever the number of threads.
+// up to rounding (in double, where `wide`; by `least` at any rate), and the same bytes whatever the number of threads.
 inline void expect_compiles(const std::string& text, double tolerance = 1e-5, compile::ExecutableOptions options = {},
-                            bool wide = true) {
+                            bool wide = true, double least = 0) {
   SCOPED_TRACE(text.substr(0, 400));
   const ir::Graph g = graph_of(text);
   if (g.outputs().empty()) return;
@@ -66,7 +70,7 @@ inline void expect_compiles(const std::string& text, double tolerance = 1e-5, co
       double largest = 1e-30;
       for (int64_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(value_at(a, i)));
       for (int64_t i = 0; i < a.size(); ++i)
-        ASSERT_LE(std::abs(value_at(a, i) - value_at(b, i)), tolerance * largest)
+        ASSERT_LE(std::abs(value_at(a, i) - value_at(b, i)), std::max(least, tolerance * largest))
             << "output " << k << " at " << i << ": " << value_at(a, i) << " and " << value_at(b, i);
       EXPECT_TRUE(threads == 1 || first[k] == b) << "the number of threads shows in output " << k;
     }

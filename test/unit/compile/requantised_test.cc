@@ -32,10 +32,9 @@ std::string layer(const std::string& after, int group = 1, const char* scale = "
 
 // How many divisions, and bounds, are left in the stages that make bytes.
 std::pair<int, int> left_in(const std::string& text) {
-  const auto target = codegen::host_target();
   auto stages = compile::stages_of(graph_of(text), ops::table());
-  EXPECT_TRUE(target.ok() && stages.ok());
-  compile::integer_products(*stages, *target);
+  EXPECT_TRUE(stages.ok());
+  compile::integer_products(*stages, target_with_byte_products());
   compile::inline_stages(*stages);
   compile::requantised(*stages);
   std::pair<int, int> out;

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "codegen/codegen.h"
+#include "cost/core_rate.h"
 #include "cost/test_bed.h"
-#include "cost/tile_rate.h"
 #include "cost/work.h"
 #include "loop/intrinsics.h"
 
@@ -63,14 +63,32 @@ TEST(Measure, OtherElementTypes) {
   }
 }
 
-TEST(Measure, TileRegistersHaveARateWhereTheMachineHasThem) {
+TEST(Measure, TheCoreHasARateOfTheUnitsThatTheMachineHas) {
   const loop::Target host = *codegen::host_target();
-  const bool there = loop::split_product_for(host) != nullptr;
-  EXPECT_EQ(tile_register_rate(host) > 0, there);
+  const bool tiles = loop::split_product_for(host) != nullptr;
+  EXPECT_EQ(core_rate(Units::Tiles, host) > 0, tiles);
+  EXPECT_GT(core_rate(Units::Vectors, host), 0);
+  EXPECT_EQ(fastest_units(host), tiles ? Units::Tiles : Units::Vectors);
+  EXPECT_EQ(units_of(copy(8, 0), host), Units::Vectors);
   loop::Target other = host;
   other.name = "x86-64-v4";
-  EXPECT_EQ(tile_register_rate(other), 0);
-  EXPECT_FALSE(uses_tile_registers(copy(8, 0)));
+  EXPECT_EQ(core_rate(Units::Tiles, other), 0);
+  EXPECT_EQ(core_rate(Units::Vectors, other), 0);
+}
+
+TEST(Measure, ARateIsFullBesideTheBestThatWasSeen) {
+  BestRates best;
+  EXPECT_TRUE(best.is_full(Units::Vectors, 0));  // nothing is known
+  best.see(Units::Vectors, 100);
+  best.see(Units::Vectors, 60);
+  EXPECT_TRUE(best.is_full(Units::Vectors, 90));
+  EXPECT_FALSE(best.is_full(Units::Vectors, 67));
+  EXPECT_TRUE(best.is_full(Units::Tiles, 0));
+  BestRates others;
+  others.see(Units::Vectors, 200);
+  best.see(others);
+  EXPECT_FALSE(best.is_full(Units::Vectors, 100));
+  EXPECT_EQ(best.of(Units::Tiles), 0);
 }
 
 TEST(Measure, OutliersAreDropped) {

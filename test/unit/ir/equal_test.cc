@@ -36,5 +36,20 @@ TEST(Equal, TwoDrawsAreToldApartByTheirUses) {
   EXPECT_FALSE(equal(kTwoDraws + "return \"y\" = %a, \"w\" = %b", kTwoDraws + "return \"y\" = %a, \"w\" = %a"));
 }
 
+TEST(Equal, CopiesShareWhatWasBuiltAndAMovedGraphStaysWhatItWas) {
+  const std::string text = "graph @g(%x: f32[2]) {\n%a = relu(%x) : f32[2]\nreturn \"y\" = %a\n}\n";
+  ir::Graph one = *ir::parse(text, ops::table());
+  const ir::Graph other = *ir::parse(text, ops::table()), copy = one;
+  EXPECT_TRUE(copy.shares(one));
+  EXPECT_FALSE(copy.shares(other));
+  EXPECT_TRUE(ir::identical(copy, other));
+  EXPECT_EQ(copy.content_hash(), other.content_hash());
+  const ir::Graph moved = std::move(one);
+  EXPECT_TRUE(moved.shares(one));  // NOLINT(bugprone-use-after-move): what this test is about
+  EXPECT_EQ(one.nodes().size(), 2U);
+  EXPECT_TRUE(ir::Graph().nodes().empty());
+  EXPECT_TRUE(ir::identical(ir::Graph(), ir::Graph()));
+}
+
 }  // namespace
 }  // namespace isomer

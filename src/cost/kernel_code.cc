@@ -1,0 +1,55 @@
+#include "cost/kernel_code.h"
+
+#include <fmt/format.h>
+
+namespace isomer::cost {
+
+Expected<std::vector<Code>> compile_together(const std::vector<const loop::Function*>& functions,
+                                             const loop::Target& target, int threads) {
+  std::vector<loop::Function> named;
+  for (const loop::Function* f : functions) {
+    named.push_back(*f);
+    named.back().name = fmt::format("kernel_{}", named.size());
+  }
+  codegen::Options options;
+  options.threads = threads;
+  ISOMER_TRY(const std::vector<codegen::Object> objects, codegen::emit_objects(named, target, options));
+  ISOMER_TRY(codegen::Jit loaded, codegen::Jit::load(objects));
+  const auto jit = std::make_shared<const codegen::Jit>(std::move(loaded));
+  std::vector<Code> out;
+  for (const loop::Function& f : named) {
+    const auto entry = reinterpret_cast<iso_kernel>(jit->find(f.name));
+    if (!entry) return Diagnostic("E-measure", "the kernel was not compiled");
+    out.push_back({jit, entry});
+  }
+  return out;
+}
+
+std::vector<Expected<Code>> KernelCode::of(const std::vector<Wanted>& wanted, int threads) {
+  std::vector<Made> results;
+  std::vector<const loop::Function*> mine;
+  std::vector<std::promise<Expected<Code>>> promises;
+  {
+    const std::lock_guard lock(mutex_);
+    if (made_.size() + wanted.size() > capacity_) made_.clear();
+    for (const Wanted& w : wanted) {
+      const auto [it, fresh] = made_.try_emplace(std::string(w.signature));
+      if (fresh) {
+        mine.push_back(w.function);
+        it->second = promises.emplace_back().get_future().share();
+      }
+      results.push_back(it->second);
+    }
+  }
+  // Promises are kept before anything is waited for, so that two threads never wait for each other.
+  if (!mine.empty()) {
+    const auto codes = compile_together(mine, target_, threads);
+    for (size_t i = 0; i < mine.size(); ++i)
+      promises[i].set_value(codes.ok() ? Expected<Code>((*codes)[i]) : Expected<Code>(codes.error()));
+  }
+  std::vector<Expected<Code>> out;
+  for (const Made& made : results) out.push_back(made.get());
+  return out;
+}
+
+}  // namespace isomer::cost
