@@ -88,11 +88,12 @@ function readTensor(file) {
   return new ort.Tensor(name, new kinds[name][1](new Uint8Array(raw).buffer), dims);
 }
 
-// Without VNNI its products of signed and unsigned bytes saturate at 16 bits unless it is told otherwise, which it refuses for
-// some models whose nodes share a zero point.
+// Without VNNI its products of signed and unsigned bytes saturate at 16 bits unless it is told otherwise. That it refuses for some
+// models whose nodes share a zero point; these it runs node by node, dequantised products as floats.
 async function open(model) {
   const exact = { logSeverityLevel: 4, extra: { session: { x64quantprecision: '1' } } };
-  return ort.InferenceSession.create(model, exact).catch(() => ort.InferenceSession.create(model, { logSeverityLevel: 4 }));
+  const plain = { logSeverityLevel: 4, graphOptimizationLevel: 'basic' };
+  return ort.InferenceSession.create(model, exact).catch(() => ort.InferenceSession.create(model, plain));
 }
 
 async function reference(model, folder, o) {
