@@ -196,17 +196,22 @@ std::vector<Subject> KernelTimes::subjects(const std::vector<const Item*>& items
 
 std::vector<double> KernelTimes::measure_again(const std::vector<Item>& items) {
   std::map<std::string, double> seconds;  // by key
-  std::vector<const Item*> open;
-  for (const Item& item : items) {
-    const std::string key = kAgain + key_of(item);
-    if (seconds.count(key) > 0) continue;
-    const auto known = store_->find(key);
-    seconds[key] = known ? known->seconds : 0;
-    if (!known) open.push_back(&item);
-  }
-  if (!open.empty() && options_.measure) {
+  const auto unknown = [&] {
+    std::vector<const Item*> open;
+    seconds.clear();
+    for (const Item& item : items) {
+      const std::string key = kAgain + key_of(item);
+      if (seconds.count(key) > 0) continue;
+      const auto known = store_->find(key);
+      seconds[key] = known ? known->seconds : 0;
+      if (!known) open.push_back(&item);
+    }
+    return open;
+  };
+  if (std::vector<const Item*> open = unknown(); !open.empty() && options_.measure) {
     const auto turn_of_thread = turn(open);
     const Turn turn_of_process(*store_);
+    open = unknown();  // others may have measured them while we waited
     const std::vector<Expected<Timing>> times = cost::measure(subjects(open), how());
     for (size_t n = 0; n < open.size(); ++n) {
       if (!times[n].ok() || times[n]->seconds <= 0) continue;

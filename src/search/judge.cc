@@ -47,7 +47,7 @@ size_t Judge::left() const {
 }
 
 bool Judge::over() {
-  const bool is = left() == 0 || seconds() >= looking() || stopped();
+  const bool is = left() == 0 || late();
   if (is) incomplete();
   return is;
 }
@@ -120,17 +120,17 @@ std::vector<Judge::Difference> Judge::differences(Answers& answers, const std::v
     if (fresh) first.push_back(n.get());
     place.push_back(it->second);
   }
-  const auto late = [&] { return limited && (seconds() >= looking() || stopped()); };
+  const auto too_late = [&] { return limited && late(); };
   std::vector<std::optional<double>> before(first.size());
   pool_.run(static_cast<int>(first.size()), [&](int i) {
     const auto k = static_cast<size_t>(i);
-    if (!late()) before[k] = cost_of(answers, first[k]->parent->state.graph(), first[k]->change.before);
+    if (!too_late()) before[k] = cost_of(answers, first[k]->parent->state.graph(), first[k]->change.before);
   });
   std::vector<Difference> out(children.size());
   pool_.run(static_cast<int>(children.size()), [&](int i) {
     const auto k = static_cast<size_t>(i);
     out[k].before = before[place[k]];
-    if (out[k].before && !late())
+    if (out[k].before && !too_late())
       out[k].after = cost_of(answers, children[k]->state.graph(), children[k]->change.after);
   });
   return out;

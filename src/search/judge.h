@@ -28,7 +28,9 @@ class Judge {
   const Options& options() const { return options_; }
   Reductions& reductions() { return reductions_; }
 
-  // Whether the time that may go into looking for graphs is over, or the graphs that may be priced are used up.
+  // Whether the time that may go into looking for graphs is over,
+  bool late() const { return seconds() >= looking() || stopped(); }
+  // or the graphs that may be priced are used up.
   bool over();
   // Graphs that may still be priced.
   size_t left() const;

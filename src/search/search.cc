@@ -90,7 +90,7 @@ class Search {
     }
     if (has_estimate_)
       judge_.pool().run(static_cast<int>(open_.size()), [&](int i) {
-        if (!judge_.over()) open_[static_cast<size_t>(i)].exploration->weigh();
+        if (!judge_.late()) open_[static_cast<size_t>(i)].exploration->weigh();
       });
     return out;
   }
@@ -127,12 +127,13 @@ class Search {
     return (o.exploration->before() - o.exploration->best()) * static_cast<double>(o.exploration->equals);
   }
 
-  // One turn of each of the first.
+  // One turn of each of the first. The graphs that are left are dealt out before, so that it does not matter who comes first.
   void take_turns(size_t count) {
-    const size_t most = (judge_.left() + count - 1) / count;
+    count = std::min(count, judge_.left());
+    const size_t most = judge_.left() / count;
     judge_.pool().run(static_cast<int>(count), [&](int i) {
       Open& o = open_[static_cast<size_t>(i)];
-      if (judge_.over()) return;
+      if (judge_.late()) return;
       take_turn(*o.exploration, most);
       if (o.exploration->ended()) o.found = o.exploration->settle();
     });

@@ -160,6 +160,20 @@ TEST(Pricer, TheSecondLookIsAtWhatDiffers) {
               timed->price(other)->seconds - timed->price(one)->seconds, 1e-12);
 }
 
+// Threads that ask at the same time get one answer, the one that is kept.
+TEST(Pricer, ASecondLookIsTakenOnceByAllThreads) {
+  const ir::Graph one = graph(with_weight("expand(const f32[] 0.5, [64,48])"));
+  const ir::Graph other = graph(with_weight("expand(const f32[] 0.5, [64,400])"));
+  const auto p = pricer(true);
+  std::vector<std::thread> threads;
+  std::vector<double> found(4);
+  for (size_t t = 0; t < found.size(); ++t)
+    threads.emplace_back([&, t] { found[t] = p->compare(one, other, Pricer::Extent::Piece, true)->seconds; });
+  for (std::thread& t : threads) t.join();
+  for (const double f : found) EXPECT_EQ(f, found[0]);
+  EXPECT_EQ(p->measured(), 2U);
+}
+
 TEST(Pricer, PartsAddUpToThePrice) {
   const auto p = pricer(false);
   zoo::Options small;
