@@ -79,6 +79,7 @@ class TestBed {
   void touch(const Reach& reach, size_t copy, uint64_t begin, uint64_t end) const;
   uint64_t traffic_of(const Reach& reach) const;
   void prepare(size_t copy, uint64_t begin, uint64_t end) const;
+  double rate(int patience) const;
 
   std::byte* memory_ = nullptr;
   uint64_t bytes_ = 0;
