@@ -2,8 +2,8 @@
 //
 //   cost [--threads N] [--seconds S] [--variants N --of NETWORK] [--store FILE] [NETWORK ...]
 //
-// "run" is the fastest whole run, "steps" the sum over the steps of a low quantile of their times in whole runs: on a busy
-// machine no long run is undisturbed, but most of its steps are. Errors are those of the price against the smaller one.
+// "run" is the time of a run in the middle of all, "steps" the sum over the steps of such times: on a
+// busy machine no long run is undisturbed, but most of its steps are. Both are at the usual rate of the core, as prices are. Errors are those of the price against the smaller one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "base/random.h"
 #include "codegen/codegen.h"
@@ -49,7 +50,8 @@ struct Measured {
 // A graph compiled to be timed, as whole runs and step by step.
 class Subject {
  public:
-  static Expected<std::unique_ptr<Subject>> make(const ir::Graph& graph, int threads) {
+  static Expected<std::unique_ptr<Subject>> make(const ir::Graph& graph, int threads, const cost::Rates& usual,
+                                                 cost::CoreShare share) {
     passes::Options fold;  // what is priced as free must be so
     fold.limits.node_growth = fold.limits.total_growth = int64_t{1} << 32;
     ISOMER_TRY(const ir::Graph ready, passes::run_pipeline(graph, ops::table(), "inference", fold));
@@ -64,6 +66,8 @@ class Subject {
     auto subject = std::unique_ptr<Subject>(
         new Subject{std::move(inputs), std::move(outputs), std::move(plain), std::move(profiled), {}, {}});
     subject->target_ = build.lower.target;
+    subject->usual_ = usual;
+    subject->share_ = share;
     for (const iso_profile& p : subject->profiled_.profile()) subject->totals_.push_back(p.seconds);
     subject->samples_.resize(subject->totals_.size());
     return subject;
@@ -71,31 +75,31 @@ class Subject {
 
   // Two runs of each kind: the first finds what others left in the caches.
   Expected<void> run() {
+    double before = rate();
     for (int i = 0; i < 2; ++i) {
-      const double before = rate();
       const auto start = Clock::now();
       ISOMER_CHECK_OK(plain_.run_into(inputs_, outputs_));
       const double seconds = since(start), after = rate();
-      if (counts(before, after)) fastest_ = std::min(fastest_, seconds);
+      whole_.push_back(at_usual_rate(seconds, std::exchange(before, after), after));
     }
     for (int i = 0; i < 2; ++i) {
-      const double before = rate();
       ISOMER_CHECK_OK(profiled_.run_into(inputs_, outputs_));
-      const bool counted = counts(before, rate());
+      const double after = rate();
       const std::vector<iso_profile> profile = profiled_.profile();
       for (size_t k = 0; k < profile.size(); ++k) {
-        if (counted) samples_[k].push_back(profile[k].seconds - totals_[k]);
+        samples_[k].push_back(at_usual_rate(profile[k].seconds - totals_[k], before, after));
         totals_[k] = profile[k].seconds;
       }
-      runs_ += counted;
+      before = after;
+      ++runs_;
     }
     return {};
   }
   size_t runs() const { return runs_; }
 
   Measured result() const {
-    Measured out{fastest_, 0};
-    for (const auto& s : samples_) out.steps += cost::summarise(s).seconds;
+    Measured out{middle(whole_), 0};
+    for (const auto& s : samples_) out.steps += middle(s);
     return out;
   }
 
@@ -109,26 +113,30 @@ class Subject {
         totals_(std::move(totals)),
         samples_(std::move(samples)) {}
 
-  // At the full rate of the core, as prices are (docs/cost.md).
+  static double middle(std::vector<double> samples) {
+    std::nth_element(samples.begin(), samples.begin() + static_cast<long>(samples.size() / 2), samples.end());
+    return samples[samples.size() / 2];
+  }
+  // As prices are (docs/cost.md).
   double rate() const { return cost::core_rate(cost::fastest_units(target_), target_); }
-  bool counts(double before, double after) const {
-    static cost::BestRates best;
-    const cost::Units units = cost::fastest_units(target_);
-    best.see(units, std::max(before, after));
-    return best.is_full(units, std::min(before, after));
+  double at_usual_rate(double seconds, double before, double after) const {
+    return cost::at_usual_rate(seconds, (before + after) / 2, usual_.of(cost::fastest_units(target_)), share_);
   }
 
   std::vector<Tensor> inputs_, outputs_;
   compile::Runner plain_, profiled_;
   std::vector<double> totals_;  // of each step so far
   std::vector<std::vector<double>> samples_;
-  double fastest_ = 1e30;
+  std::vector<double> whole_;
   size_t runs_ = 0;
+  cost::Rates usual_;
+  cost::CoreShare share_ = 1;
   loop::Target target_;
 };
 
-Expected<Measured> measured(const ir::Graph& graph, const Options& options) {
-  ISOMER_TRY(const auto subject, Subject::make(graph, options.threads));
+Expected<Measured> measured(const ir::Graph& graph, const Options& options, const cost::Rates& usual,
+                            cost::CoreShare share) {
+  ISOMER_TRY(const auto subject, Subject::make(graph, options.threads, usual, share));
   const auto begin = Clock::now();
   while ((subject->runs() < 10 && since(begin) < 5 * options.seconds) || since(begin) < options.seconds)
     ISOMER_CHECK_OK(subject->run());
@@ -164,7 +172,7 @@ Expected<void> over_the_zoo(const Options& options) {
     const double seconds = since(start);
     ISOMER_TRY(const cost::Price analytic, pricer->estimate(*graph));
     print_warnings(*pricer);
-    ISOMER_TRY(const Measured m, measured(*graph, options));
+    ISOMER_TRY(const Measured m, measured(*graph, options, pricer->usual(), price.core_share));
     const double error = price.seconds / m.best() - 1, analytic_error = analytic.seconds / m.best() - 1;
     std::printf("%-16s %7zu %8.3fms %8.3fms %8.3fms %8.3fms %+7.1f%% %+7.1f%% %9zu %8.2f\n", name.c_str(),
                 price.kernels, price.seconds * 1e3, analytic.seconds * 1e3, m.run * 1e3, m.steps * 1e3, error * 100,
@@ -224,7 +232,7 @@ Expected<void> over_variants(const Options& options) {
     ISOMER_TRY(const ir::Graph variant, edit.graph());
     const auto price = pricer->price(variant), estimate = pricer->estimate(variant);
     if (!price.ok() || !estimate.ok()) continue;
-    ISOMER_TRY(auto subject, Subject::make(variant, options.threads));
+    ISOMER_TRY(auto subject, Subject::make(variant, options.threads, pricer->usual(), price->core_share));
     subjects.push_back(std::move(subject));
     rows.push_back(fmt::format("{:<8} {:>6} {:>7}", prices.size(), applied, price->kernels));
     prices.push_back(price->seconds);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -47,6 +48,35 @@ template <class Vector>
   return total;
 }
 
+// A block of a product of matrices, in registers: panels of the left side [depth][rows] and of the right side [depth][columns].
+constexpr int64_t kDepth = 384;
+
+template <class Vector, int kRows>
+[[gnu::always_inline]] inline float multiply(const float* left, const float* right) {
+  constexpr int64_t kLanes = sizeof(Vector) / sizeof(float);
+  Vector sums[kRows][2] = {};
+  for (int64_t k = 0; k < kDepth; ++k) {
+    Vector y, z;
+    std::memcpy(&y, right + k * 2 * kLanes, sizeof(y));
+    std::memcpy(&z, right + k * 2 * kLanes + kLanes, sizeof(z));
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const Vector x = left[k * kRows + i] - Vector{};  // a sum with zero is not the same to the compiler
+      sums[i][0] += x * y;
+      sums[i][1] += x * z;
+    }
+  }
+  float total = 0;
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) total += sums[i][0][0] + sums[i][1][0];
+  return total;
+}
+
+struct Multiplier {
+  float (*run)(const float* left, const float* right);
+  int rows, lanes;
+};
+
 struct Spinner {
   float (*run)(int64_t rounds, float seed);
   int lanes;
@@ -56,6 +86,26 @@ struct Spinner {
 [[gnu::target("avx512f")]] float spin_512(int64_t rounds, float seed) { return spin<Vector16>(rounds, seed); }
 [[gnu::target("avx2,fma")]] float spin_256(int64_t rounds, float seed) { return spin<Vector8>(rounds, seed); }
 #endif
+#if defined(__x86_64__)
+[[gnu::target("avx512f")]] float multiply_512(const float* left, const float* right) {
+  return multiply<Vector16, 12>(left, right);
+}
+[[gnu::target("avx2,fma")]] float multiply_256(const float* left, const float* right) {
+  return multiply<Vector8, 6>(left, right);
+}
+#endif
+// Of 16 registers on x86-64 and 32 on AArch64.
+constexpr int kRows128 = kChains / 2;
+float multiply_128(const float* left, const float* right) { return multiply<Vector4, kRows128>(left, right); }
+
+Multiplier widest_multiplier() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return {multiply_512, 12, 16};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {multiply_256, 6, 8};
+#endif
+  return {multiply_128, kRows128, 4};
+}
+
 float spin_128(int64_t rounds, float seed) { return spin<Vector4>(rounds, seed); }
 
 Spinner widest() {
@@ -93,13 +143,16 @@ double measure_peak_flops(int threads) {
 }
 
 double momentary_flops() {
-  static const Spinner spinner = widest();
-  constexpr int64_t kRounds = 2000;
-  float sum = spinner.run(kRounds / 2, 1);  // wakes up the units
+  static const Multiplier multiplier = widest_multiplier();
+  static const std::vector<float> left(static_cast<size_t>(kDepth * multiplier.rows), 0.01F),
+      right(static_cast<size_t>(kDepth * multiplier.lanes * 2), 0.02F);
+  constexpr int kRounds = 2;
+  float sum = multiplier.run(left.data(), right.data());  // wakes up the units, fills the caches
   const auto start = std::chrono::steady_clock::now();
-  sum += spinner.run(kRounds, sum);
+  for (int i = 0; i < kRounds; ++i) sum += multiplier.run(left.data(), right.data());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return seconds <= 0 || sum == 0.123F ? 0 : 2.0 * kRounds * kChains * spinner.lanes / seconds;
+  if (seconds <= 0 || sum == 0.123F) return 0;
+  return 2.0 * kRounds * static_cast<double>(kDepth * multiplier.rows * multiplier.lanes * 2) / seconds;
 }
 
 }  // namespace isomer

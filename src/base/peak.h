@@ -7,7 +7,8 @@ namespace isomer {
 // some tens of milliseconds.
 double measure_peak_flops(int threads);
 
-// The same of this thread right now, looked at for some ten microseconds.
+// The same of this thread right now, looked at for some ten microseconds, by a small product of matrices that come out of the near
+// caches as those of kernels do: who shares the core takes units away, and room and ways to its caches.
 double momentary_flops();
 
 }  // namespace isomer

@@ -23,6 +23,13 @@ int64_t nodes_in(const Expr& e) {
   return n;
 }
 
+// An index in its first place on this axis.
+Expr at_first(const Expr& index, const std::vector<te::Axis>& axes, const te::Axis& axis) {
+  te::Substitution s;
+  s.var(axis.id, Expr(int64_t{0}));
+  return te::simplify(s(index), axes);
+}
+
 int64_t iterations(const ModelStage& s) {
   int64_t n = 1;
   for (const te::Axis& a : s.axes) n *= a.extent.value();
@@ -113,13 +120,17 @@ class Inliner {
     return again <= 1 || (again <= 4 && price(p.body) <= kCheap);
   }
 
-  // Images with a dim of one element in front: a view would hold them to one order of their channels, and what
-  // moves them further takes the dim along.
-  bool frames_of_a_video(const ModelStage& s) const {
-    const std::vector<int64_t>&from = g_.values[static_cast<size_t>(s.view_of)].dims,
-          &to = g_.values[static_cast<size_t>(s.value)].dims;
-    if (from.size() != 4 || to.size() != 5 || to[0] != 1 || !is_move(s.body)) return false;
-    if (!std::equal(from.begin(), from.end(), to.begin() + 1) || output_[static_cast<size_t>(s.value)]) return false;
+  // Whether both hold the same images, numbered by one dim or by several.
+  bool same_images(int one, int several) const {
+    const std::vector<int64_t>&from = g_.values[static_cast<size_t>(one)].dims,
+          &to = g_.values[static_cast<size_t>(several)].dims;
+    return from.size() == 4 && to.size() > 4 && std::equal(from.end() - 3, from.end(), to.end() - 3);
+  }
+
+  // Images whose number is taken apart: a view would hold them to one order of their channels, and what moves them further
+  // takes the dims along.
+  bool images_taken_apart(const ModelStage& s) const {
+    if (!same_images(s.view_of, s.value) || !is_move(s.body) || output_[static_cast<size_t>(s.value)]) return false;
     const std::vector<int>& readers = readers_[static_cast<size_t>(s.value)];
     return readers.size() == 1 && is_move(g_.stages[static_cast<size_t>(readers[0])].body) &&
            g_.stages[static_cast<size_t>(readers[0])].view_of < 0;
@@ -130,7 +141,7 @@ class Inliner {
     if (s.view_of < 0 || output_[static_cast<size_t>(s.view_of)]) return;
     const int maker = g_.values[static_cast<size_t>(s.view_of)].stage;
     if (maker < 0) return;
-    if (frames_of_a_video(s)) {
+    if (images_taken_apart(s)) {
       s.view_of = -1;
       return;
     }
@@ -138,8 +149,10 @@ class Inliner {
     if (!p.runs() || !is_move(p.body) || p.body.dtype() != s.body.dtype()) return;
     const Expr body = inlined(p, s);
     if (!is_move(body)) return;
+    // Images whose numbers become one: their places depend on it alone otherwise than by a sum.
+    const bool images = same_images(s.value, s.view_of);
     for (const Expr& i : body->args)
-      if (!linear(i)) return;
+      if (!linear(images ? at_first(i, s.axes, s.axes[0]) : i)) return;
     s.body = body;
     s.view_of = -1;
   }

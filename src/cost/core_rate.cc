@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
+#include <thread>
 
 #include "base/peak.h"
 #include "loop/intrinsic.h"
@@ -16,9 +18,10 @@
 namespace isomer::cost {
 namespace {
 
-// Of the best rate. Tile registers: the same core gives from 0.6 of it up by its clock, beside a neighbour 0.3. Vectors: from 0.9
-// up, beside a neighbour 0.45 to 0.67.
-constexpr double kFullTiles = 0.45, kFullVectors = 0.75;
+// Of the usual rate: a core's clock alone moves it so far. Beside a neighbour vectors have 0.45 to 0.67 of their rate, tile
+// registers 0.3.
+constexpr double kLow = 0.8, kHigh = 1.25;
+constexpr double kNearly = 0.7;  // of the moments of the rate that most have
 
 bool uses(const loop::Stmt& s) {
   if (s->kind == loop::StmtKind::Tile) return s->intrinsic->emit == loop::Emit::SplitProduct;
@@ -105,17 +108,59 @@ Units units_of(const loop::Function& function, const loop::Target& target) {
   return uses_tile_registers(function) ? fastest_units(target) : Units::Vectors;
 }
 
-void BestRates::see(Units units, double rate) {
-  double& best = units == Units::Tiles ? tiles_ : vectors_;
-  best = std::max(best, rate);
+std::vector<Rates> survey(const loop::Target& target, int threads, int moments) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<std::vector<Rates>> seen(static_cast<size_t>(std::max(threads, 1)));
+  const auto start = Clock::now();
+  const auto look = [&](std::vector<Rates>& out) {
+    for (int i = 0; i < moments; ++i) {
+      Rates m;
+      // The units are kept awake up to the moment.
+      do m = {core_rate(Units::Vectors, target), core_rate(Units::Tiles, target)};
+      while (Clock::now() < start + std::chrono::milliseconds(i));
+      out.push_back(m);
+    }
+  };
+  std::vector<std::thread> others;
+  for (size_t t = 1; t < seen.size(); ++t) others.emplace_back([&, t] { look(seen[t]); });
+  look(seen[0]);
+  for (std::thread& t : others) t.join();
+  std::vector<Rates> out = seen[0];
+  for (const std::vector<Rates>& thread : seen)
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = {std::min(out[i].vectors, thread[i].vectors), std::min(out[i].tiles, thread[i].tiles)};
+  return out;
 }
 
-void BestRates::see(const BestRates& others) {
-  for (const Units u : {Units::Vectors, Units::Tiles}) see(u, others.of(u));
+Rates usual_rates(const std::vector<Rates>& moments, Units units) {
+  if (moments.empty()) return {};
+  std::vector<double> rates;
+  for (const Rates& m : moments) rates.push_back(m.of(units));
+  std::sort(rates.begin(), rates.end());
+  const auto count_from = [&](double low) {
+    return static_cast<double>(std::upper_bound(rates.begin(), rates.end(), kHigh * low) -
+                               std::lower_bound(rates.begin(), rates.end(), low));
+  };
+  double most = 0;
+  for (const double r : rates) most = std::max(most, count_from(r));
+  const double low =
+      *std::find_if(rates.rbegin(), rates.rend(), [&](double r) { return count_from(r) >= kNearly * most; });
+  std::vector<Rates> usual;
+  for (const Rates& m : moments)
+    if (m.of(units) >= low && m.of(units) <= kHigh * low) usual.push_back(m);
+  const auto middle = [&](Units u) {
+    const auto at = usual.begin() + static_cast<long>(usual.size() / 2);
+    std::nth_element(usual.begin(), at, usual.end(), [u](const Rates& a, const Rates& b) { return a.of(u) < b.of(u); });
+    return at->of(u);
+  };
+  const double vectors = middle(Units::Vectors);
+  return {vectors, middle(Units::Tiles)};
 }
 
-double BestRates::least_full(Units units) const {
-  return (units == Units::Tiles ? kFullTiles : kFullVectors) * of(units);
+double at_usual_rate(double seconds, double rate, double usual, CoreShare share) {
+  return rate > 0 && usual > 0 ? seconds * std::pow(rate / usual, share) : seconds;
 }
+
+bool is_usual(double rate, double usual) { return usual <= 0 || (rate >= kLow * usual && rate <= kHigh * usual); }
 
 }  // namespace isomer::cost

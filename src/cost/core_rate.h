@@ -1,7 +1,9 @@
 // The rate at which this core works right now. Whoever shares it with us (the other half of it may be another tenant's) takes a
 // third to a half of the vector units away, and most of the tile registers, for milliseconds to seconds: two times of a kernel are
-// only comparable when they were taken at the same rate.
+// only comparable when they were taken at the same rate, or are converted to it.
 #pragma once
+
+#include <vector>
 
 #include "loop/stmt.h"
 #include "loop/target.h"
@@ -20,18 +22,22 @@ Units fastest_units(const loop::Target& target);
 // machine that this runs on. Leaves the calling thread's tile registers empty.
 double core_rate(Units units, const loop::Target& target);
 
-// The best rates that were seen.
-class BestRates {
- public:
-  double of(Units units) const { return units == Units::Tiles ? tiles_ : vectors_; }
-  void see(Units units, double rate);
-  void see(const BestRates& others);
-  // Whether a rate is that of a core that is not shared right now: no less than this.
-  bool is_full(Units units, double rate) const { return rate >= least_full(units); }
-  double least_full(Units units) const;
-
- private:
-  double vectors_ = 0, tiles_ = 0;
+// Of each kind of units.
+struct Rates {
+  double vectors = 0, tiles = 0;
+  double of(Units units) const { return units == Units::Tiles ? tiles : vectors; }
 };
+// The rates in every millisecond, of the slowest of the cores of so many threads.
+std::vector<Rates> survey(const loop::Target& target, int threads, int moments);
+// What most moments have by these units; a higher rate that nearly as many have comes first.
+Rates usual_rates(const std::vector<Rates>& moments, Units units);
+
+// How far the time of a run depends on the rate of the core's units: 1 when they alone decide, 0 when others do. Twice the rate
+// means a time of 2^-share.
+using CoreShare = double;
+// What a run at this rate would have taken at the usual one. Rates of 0 are not known.
+double at_usual_rate(double seconds, double rate, double usual, CoreShare share);
+// Whether the two are so close that the share hardly matters.
+bool is_usual(double rate, double usual);
 
 }  // namespace isomer::cost

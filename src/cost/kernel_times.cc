@@ -75,7 +75,8 @@ void KernelTimes::find_machine() {
   const std::pair<const char*, double*> facts[] = {
       {"flops", &machine_.flops},
       {"tile_rate", &machine_.tile_rate},
-      {"vector_rate", &machine_.vector_rate},
+      {"usual_vectors", &machine_.usual.vectors},
+      {"usual_tiles", &machine_.usual.tiles},
       {"instructions", &machine_.instructions},
       {"l2_bandwidth", &machine_.l2_bandwidth},
       {"far_bandwidth", &machine_.far_bandwidth},
@@ -112,6 +113,7 @@ KernelTimes::Known KernelTimes::known(const Item& item, bool look_up) {
   if (fresh) {
     const Load load{work_of(*item.subject.function, options_.target), item.tasks, options_.threads};
     k.estimate = estimated_seconds(load, machine_, options_.target);
+    k.core_share = core_share(load.work, machine_, options_.target);
   }
   if (look_up && k.seconds == 0 && !k.failed)
     if (const auto timing = store_->find(key)) {
@@ -145,27 +147,10 @@ MeasureOptions KernelTimes::how() const {
     how.seconds *= kMoreGoes;
     how.most_seconds *= kMoreGoes;
   }
-  how.rates = rates();
+  how.usual = machine_.usual;
   how.far_weights = options_.far_weights;
   how.traffic = static_cast<uint64_t>(options_.target.l2_bytes) / 2;
   return how;
-}
-
-BestRates KernelTimes::rates() const {
-  const std::lock_guard lock(mutex_);
-  BestRates all = rates_;
-  all.see(Units::Tiles, machine_.tile_rate);
-  all.see(Units::Vectors, machine_.vector_rate);
-  return all;
-}
-
-// For the next process too; this one's estimates stay as they were.
-void KernelTimes::keep(const BestRates& seen) {
-  const BestRates before = rates();
-  for (const auto& [units, name] : {std::pair(Units::Tiles, "tile_rate"), std::pair(Units::Vectors, "vector_rate")})
-    if (seen.of(units) > before.of(units)) store_->set_fact(name, seen.of(units));
-  const std::lock_guard lock(mutex_);
-  rates_.see(seen);
 }
 
 // The turn to measure, when there is code for all that is to be timed: made while others time, on one core, or on all of
@@ -188,7 +173,9 @@ std::vector<Subject> KernelTimes::subjects(const std::vector<const Item*>& items
   std::vector<Subject> out;
   for (size_t n = 0; n < items.size(); ++n) {
     out.push_back(items[n]->subject);
-    out.back().expected = known(*items[n], false).estimate;
+    const Known k = known(*items[n], false);
+    out.back().expected = k.estimate;
+    out.back().core_share = k.core_share;
     if (code[n].ok()) out.back().code = *code[n];
   }
   return out;
@@ -262,9 +249,7 @@ size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<doubl
   std::vector<Subject> subjects = this->subjects(open);
   for (size_t n = 0; limits && n < open.size(); ++n)
     subjects[n].limit = (*limits)[static_cast<size_t>(open[n] - items.data())];
-  BestRates seen;
-  const std::vector<Expected<Timing>> times = cost::measure(std::move(subjects), how, &seen);
-  keep(seen);
+  const std::vector<Expected<Timing>> times = cost::measure(std::move(subjects), how);
   size_t measured = 0;
   for (size_t n = 0; n < open.size(); ++n) {
     Known k = known(*open[n], false);

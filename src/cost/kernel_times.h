@@ -47,6 +47,7 @@ class KernelTimes {
 
   struct Known {
     double estimate = 0;  // by the analytic model
+    CoreShare core_share = 1;
     double seconds = 0;   // when measured
     bool failed = false;  // cannot be measured
     double tried = 0;     // by try_out
@@ -67,7 +68,6 @@ class KernelTimes {
   const Machine& machine() const { return machine_; }
   Store& store() { return *store_; }
   size_t measured() const { return measured_; }
-  BestRates rates() const;  // the best that were seen (core_rate.h)
 
  private:
   void find_machine();
@@ -78,7 +78,6 @@ class KernelTimes {
   std::vector<Expected<Code>> codes(const std::vector<const Item*>& items, int threads);
   std::vector<Subject> subjects(const std::vector<const Item*>& items);
   MeasureOptions how() const;
-  void keep(const BestRates& seen);
 
   const Options options_;
   Machine machine_;
@@ -86,7 +85,6 @@ class KernelTimes {
   KernelCode code_;
   std::mutex measuring_;      // taken before `mutex_`
   mutable std::mutex mutex_;  // of what follows
-  BestRates rates_;
   std::unordered_map<std::string, Known> kernels_;
   std::atomic<size_t> measured_ = 0;
 };

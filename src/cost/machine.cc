@@ -20,6 +20,8 @@
 namespace isomer::cost {
 namespace {
 
+constexpr int kMoments = 600;  // what a neighbour does comes in phases of up to a second
+
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -102,11 +104,8 @@ Machine measure_machine(const loop::Target& target, int threads) {
   const double nominal = m.flops;
   m.flops = measure_peak_flops(1);
   m.instructions *= m.flops / nominal;
-  BestRates best;
-  for (int tries = 0; tries < 1000; ++tries)
-    for (const Units u : {Units::Vectors, Units::Tiles}) best.see(u, core_rate(u, target));
-  m.vector_rate = best.of(Units::Vectors);
-  m.tile_rate = best.of(Units::Tiles);
+  for (int tries = 0; tries < 1000; ++tries) m.tile_rate = std::max(m.tile_rate, core_rate(Units::Tiles, target));
+  m.usual = usual_rates(survey(target, threads, kMoments), fastest_units(target));
   m.l2_bandwidth = std::max(m.l2_bandwidth / 8, bandwidth(static_cast<uint64_t>(target.l2_bytes) / 2));
   m.far_bandwidth = std::max(m.far_bandwidth / 8, bandwidth(uint64_t{64} << 20));
   m.step_seconds = empty_step(target, 1, 1);

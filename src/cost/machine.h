@@ -12,7 +12,7 @@ namespace isomer::cost {
 // number of threads.
 std::string setting_text(const loop::Target& target, int threads);
 
-// Measured in about a tenth of a second.
+// Measured in about a second.
 Machine measure_machine(const loop::Target& target, int threads);
 
 }  // namespace isomer::cost

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "compile/host_program.h"
 #include "cost/test_bed.h"
@@ -29,16 +30,17 @@ constexpr double kRound = 0.01;                     // seconds of all copies
 constexpr uint64_t kNearCaches = 4;                 // second caches that the copies do not fit into
 constexpr size_t kContextCopies = 32;               // at most, of a kernel in a plan
 constexpr double kColdLimit = 3, kWarmLimit = 1.3;  // times the limit of a kernel, in its first run and later
-// Times the usual limit, for a core at its full rate; tile registers lose most of theirs, the last is where there is a limit.
-constexpr double kPatience = 2, kTilePatience = 5, kTryPatience = 2;
+constexpr double kLittle = 0.25, kMost = 0.8;       // of a kernel's time, that is the core's
+
+bool by_time(const Timing& a, const Timing& b) { return a.seconds < b.seconds; }
 
 Diagnostic failure(std::string what) { return {"E-measure", std::move(what)}; }
 
 // A plan of pairs of steps: one that prepares the caches, and the kernel on one of its copies.
 class Rig {
  public:
-  Rig(const Subject& subject, const MeasureOptions& options, BestRates& rates)
-      : subject_(subject), options_(options), rates_(rates), units_(units_of(*subject.function, options.target)) {}
+  Rig(const Subject& subject, const MeasureOptions& options)
+      : subject_(subject), options_(options), units_(units_of(*subject.function, options.target)) {}
   ~Rig() {
     iso_free_context(context_, nullptr);
     if (model_) iso_close(model_, nullptr);
@@ -49,20 +51,21 @@ class Rig {
   Expected<Timing> run(iso_kernel kernel);
 
  private:
+  enum class Worth : uint8_t { Disturbed, Converted, Sure };
   struct Sample {
-    double seconds = 0;
+    double seconds = 0;  // at the usual rate
     size_t copy = 0;
-    TestBed::Circumstances when;
+    Worth worth = Worth::Disturbed;
   };
   Expected<void> build(iso_kernel kernel);
   Expected<void> sample();
-  bool counts(const Sample& s) const { return rates_.is_full(units_, s.when.rate); }
-  std::vector<double> times(bool disturbed) const;
+  Worth worth(const TestBed::Circumstances& when) const;
+  double seconds_of(double seconds, const TestBed::Circumstances& when) const;
+  std::vector<double> times(Worth least) const;
   Timing mean_of_copies() const;
 
   const Subject& subject_;
   const MeasureOptions& options_;
-  BestRates& rates_;
   const Units units_;
   std::unique_ptr<TestBed> bed_;
   std::unique_ptr<compile::HostProgram> program_;
@@ -93,7 +96,7 @@ Expected<void> Rig::build(iso_kernel kernel) {
   shape.threads = options_.threads;
   shape.target = &options_.target;
   shape.units = units_;
-  shape.least_rate = rates_.least_full(units_);
+  shape.usual_rate = options_.usual.of(units_);
   ISOMER_TRY(bed_, TestBed::make(f, shape));
   compile::Plan plan;
   plan.model = "measurement";
@@ -141,25 +144,36 @@ Expected<void> Rig::sample() {
     iso_profile p;
     if (iso_step_profile(context_, static_cast<uint32_t>(i) * 2 + 1, &p, nullptr) != ISO_OK)
       return failure("the runtime has no times");
-    samples_.push_back({p.seconds - totals_[i], i, i < when.size() ? when[i] : TestBed::Circumstances()});
-    rates_.see(units_, samples_.back().when.rate);
+    const TestBed::Circumstances then = i < when.size() ? when[i] : TestBed::Circumstances();
+    samples_.push_back({seconds_of(p.seconds - totals_[i], then), i, worth(then)});
     totals_[i] = p.seconds;
   }
   return {};
 }
 
-// Those at the full rate; of the disturbed ones, where they are wanted, the time that counts best.
-std::vector<double> Rig::times(bool disturbed) const {
+double Rig::seconds_of(double seconds, const TestBed::Circumstances& when) const {
+  // Of one thread that lost its core, the time that it had it for is not far off.
+  const bool own = options_.threads == 1 && when.cpu_seconds > 0 && when.cpu_seconds < seconds;
+  if (!when.undisturbed && own) seconds = when.cpu_seconds;
+  const double rate = (when.rate_before + when.rate_after) / 2;
+  return at_usual_rate(seconds, rate, options_.usual.of(units_), subject_.core_share);
+}
+
+// How well a run tells the kernel's time.
+Rig::Worth Rig::worth(const TestBed::Circumstances& when) const {
+  if (!when.undisturbed) return Worth::Disturbed;
+  const double usual = options_.usual.of(units_);
+  // Half the core's and half the memory's: nobody knows what another rate does to it.
+  const bool unsure = subject_.core_share > kLittle && subject_.core_share < kMost;
+  const bool same = is_usual(when.rate_before, usual) && is_usual(when.rate_after, usual);
+  const bool steady = is_usual(when.rate_before, when.rate_after);
+  return usual <= 0 || same || (steady && !unsure) ? Worth::Sure : Worth::Converted;
+}
+
+std::vector<double> Rig::times(Worth least) const {
   std::vector<double> out;
-  for (const Sample& s : samples_) {
-    if (!counts(s)) continue;
-    // Of one thread, the time that it had the core for is not far off.
-    const bool own = options_.threads == 1 && s.when.cpu_seconds > 0 && s.when.cpu_seconds < s.seconds;
-    if (s.when.undisturbed)
-      out.push_back(s.seconds);
-    else if (disturbed)
-      out.push_back(own ? s.when.cpu_seconds : s.seconds);
-  }
+  for (const Sample& s : samples_)
+    if (s.worth >= least) out.push_back(s.seconds);
   return out;
 }
 
@@ -167,8 +181,8 @@ std::vector<double> Rig::times(bool disturbed) const {
 Timing Rig::mean_of_copies() const {
   std::vector<std::vector<double>> by_copy(totals_.size());
   for (const Sample& s : samples_)
-    if (counts(s) && s.when.undisturbed) by_copy[s.copy].push_back(s.seconds);
-  Timing out = summarise(times(false));
+    if (s.worth == Worth::Sure) by_copy[s.copy].push_back(s.seconds);
+  Timing out = summarise(times(Worth::Sure));
   double sum = 0;
   size_t copies = 0;
   for (auto& samples : by_copy) {
@@ -189,30 +203,22 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
     first = sample();
   }
   ISOMER_CHECK_OK(first);
-  // By all runs that count.
   const auto too_slow = [&](double factor) {
-    const std::vector<double> all = times(true);
-    return subject_.limit > 0 && !all.empty() && *std::min_element(all.begin(), all.end()) > factor * subject_.limit;
+    const std::vector<double> all = times(Worth::Disturbed);
+    return subject_.limit > 0 && *std::min_element(all.begin(), all.end()) > factor * subject_.limit;
   };
-  if (too_slow(kColdLimit)) return summarise(times(true));
+  if (too_slow(kColdLimit)) return summarise(times(Worth::Disturbed));
   samples_.clear();
   const auto start = Clock::now();
-  std::vector<double> good;
   const size_t least = subject_.context.reaches.empty() ? kLeastRuns : kLeastRounds * bed_->copies();
   const auto enough = [&](const std::vector<double>& runs) {
     return runs.size() >= least || std::accumulate(runs.begin(), runs.end(), 0.0) >= kLeastSeconds;
   };
-  const auto limit = [&] {
-    const bool wait = since(start) >= options_.most_seconds && !enough(times(true));
-    if (!wait) return options_.most_seconds;
-    return options_.most_seconds * (subject_.limit > 0       ? kTryPatience
-                                    : units_ == Units::Tiles ? kTilePatience
-                                                             : kPatience);
-  };
-  while (good.size() < options_.most_runs && since(start) < limit()) {
+  std::vector<double> good;
+  while (good.size() < options_.most_runs && since(start) < options_.most_seconds) {
     ISOMER_CHECK_OK(sample());
-    if (too_slow(kWarmLimit)) return summarise(times(true));
-    good = times(false);
+    if (too_slow(kWarmLimit)) return summarise(times(Worth::Disturbed));
+    good = times(Worth::Sure);
     if (!enough(good)) continue;
     double timed = 0;
     for (const double s : good) timed += s;
@@ -222,22 +228,20 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
   }
   if (!bed_->intact()) return failure("the kernel writes outside of its buffers");
   if (enough(good)) return subject_.context.reaches.empty() ? summarise(good) : mean_of_copies();
-  good = times(true);
-  if (good.empty() && subject_.limit == 0)  // else it is not known whether the limit holds
-    for (const Sample& s : samples_) good.push_back(s.seconds);
-  return summarise(good);
+  good = times(Worth::Converted);
+  return summarise(enough(good) ? good : times(Worth::Disturbed));
 }
 
 uint64_t memory_bytes() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
 }
 
-Expected<Timing> measure_one(const Subject& subject, const MeasureOptions& options, BestRates& rates) {
+Expected<Timing> measure_one(const Subject& subject, const MeasureOptions& options) {
   const loop::Function& f = *subject.function;
   uint64_t bytes = 0;
   for (size_t i = 0; i < static_cast<size_t>(f.arguments); ++i) bytes += f.buffers[i].bytes();
   if (bytes > memory_bytes() / 4) return failure(fmt::format("its buffers take {} bytes", bytes));
-  return Rig(subject, options, rates).run(subject.code.entry);
+  return Rig(subject, options).run(subject.code.entry);
 }
 
 // Code for those that have none, made together.
@@ -253,17 +257,15 @@ Expected<void> complete(std::vector<Subject>& subjects, const loop::Target& targ
 }
 
 // Whether two goes agree on the least: one alone may have been lucky, or the others disturbed.
-bool confirmed(std::vector<double> goes) {
-  if (goes.size() < 2) return false;
-  std::sort(goes.begin(), goes.end());
-  return goes[1] <= kConfirmed * goes[0];
+bool confirmed(std::vector<Timing> goes) {
+  std::sort(goes.begin(), goes.end(), by_time);
+  return goes.size() >= 2 && goes[1].seconds <= kConfirmed * goes[0].seconds;
 }
 
-// The quicker of two goes; none when one of them failed.
-Expected<Timing> lower_of(const Timing& a, Expected<Timing> b) {
-  if (!b.ok()) return b;
-  Timing t = a.seconds > 0 && (a.seconds < b->seconds || b->seconds <= 0) ? a : *b;
-  t.runs = a.runs + b->runs;
+Timing quickest(const std::vector<Timing>& goes) {
+  Timing t = *std::min_element(goes.begin(), goes.end(), by_time);
+  t.runs = 0;
+  for (const Timing& go : goes) t.runs += go.runs;
   return t;
 }
 
@@ -274,13 +276,13 @@ Timing summarise(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   const auto at = [&](double q) { return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))]; };
   Timing t;
-  t.seconds = at(0.2);
+  t.seconds = at(0.25);
   t.spread = t.seconds > 0 ? (at(0.75) - at(0.25)) / t.seconds : 0;
   t.runs = samples.size();
   return t;
 }
 
-std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const MeasureOptions& options, BestRates* rates) {
+std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const MeasureOptions& options) {
   std::vector<Expected<Timing>> out;
   if (const auto made = complete(subjects, options.target); !made.ok()) {
     out.assign(subjects.size(), Expected<Timing>(made.error()));
@@ -290,21 +292,20 @@ std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const Measu
   MeasureOptions part = options;
   part.seconds /= options.goes;
   part.most_seconds /= options.goes;
-  BestRates seen = options.rates;
-  std::vector<std::vector<double>> goes(subjects.size());  // seconds
-  for (int go = 0; go < options.goes + kDoubtGoes; ++go)
+  std::vector<std::vector<Timing>> goes(subjects.size());
+  std::vector<std::optional<Diagnostic>> failed(subjects.size());
+  const int most = options.goes > 1 ? options.goes + kDoubtGoes : 1;
+  for (int go = 0; go < most; ++go)
     for (size_t i = 0; i < subjects.size(); ++i) {
-      if (go > 0 && !out[i].ok()) continue;
-      // One go is enough where it has a time; the core may have been slow all the while.
-      if (go >= options.goes && (options.goes > 1 ? confirmed(goes[i]) : out[i]->seconds > 0)) continue;
-      Expected<Timing> t = measure_one(subjects[i], part, seen);
-      if (t.ok()) goes[i].push_back(t->seconds);
-      if (go == 0)
-        out.push_back(std::move(t));
+      if (failed[i] || (go >= options.goes && confirmed(goes[i]))) continue;
+      Expected<Timing> t = measure_one(subjects[i], part);
+      if (t.ok())
+        goes[i].push_back(*t);
       else
-        out[i] = lower_of(*out[i], std::move(t));
+        failed[i] = t.error();
     }
-  if (rates) rates->see(seen);
+  for (size_t i = 0; i < subjects.size(); ++i)
+    out.push_back(failed[i] ? Expected<Timing>(*failed[i]) : Expected<Timing>(quickest(goes[i])));
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Times kernels as they run in a model: by the runtime's own steps and threads, on buffers of their real sizes. Before each
-// timed run a step brings the arguments to where the model would have them (reach.h). Runs during which the system took a thread off its core, or the core did not have its full rate, do not count, unless
-// there are no others; then, of a kernel on one thread, its processor time does.
+// timed run a step brings the arguments to where the model would have them (reach.h).  Times are those at the rate that the core usually has; where it had another one, they are converted to it, as far as the kernel's time is the core's (core_rate.h).
+// Runs during which the system took a thread off its core do not count, unless there are no others; then, of a kernel on
+// one thread, its processor time does.
 // Invariant: a kernel that writes outside its buffers is found by the red zones round them and has no time.
 #pragma once
 
@@ -25,8 +26,8 @@ struct Subject {
   std::vector<Role> roles;      // one per argument
   double flops = 0, bytes = 0;  // the step's: the runtime decides by them whether threads pay
   double expected = 0;          // seconds, about; 0: not known
-  // Seconds: a kernel that is clearly slower is not run again, and where no run counts its time is 0; 0: no limit.
-  double limit = 0;
+  double limit = 0;             // seconds: a kernel that is clearly slower is not run again; 0: no limit
+  CoreShare core_share = 1;
   Context context = {};  // in a plan; without reaches: the standard state
   Code code = {};        // without an entry: it is made first
 };
@@ -39,8 +40,8 @@ struct MeasureOptions {
   double seconds = 0.014;                // of timed runs, unless the times agree earlier
   double most_seconds = 0.2;             // when the system keeps disturbing
   size_t most_runs = 400;
-  int goes = 2;          // each kernel so often, with the others between them; more where these do not agree
-  BestRates rates = {};  // that were seen so far (core_rate.h)
+  int goes = 2;      // each kernel so often, with the others between them; more where these do not agree
+  Rates usual = {};  // not known: times are not converted
 };
 
 struct Timing {
@@ -51,11 +52,9 @@ struct Timing {
 
 // One timing per subject, or why there is none: the kernel fails on made-up data, writes where it must not, or its
 // buffers do not fit in memory. One call at a time in a process gives sound times.
-// `rates`, where they are given, see those of this measurement too.
-std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const MeasureOptions& options,
-                                      BestRates* rates = nullptr);
+std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const MeasureOptions& options);
 
-// Of a low quantile and a spread: outliers are only ever above.
+// Of a low quantile and a spread: what disturbs mostly adds to a time.
 Timing summarise(std::vector<double> samples);
 
 }  // namespace isomer::cost

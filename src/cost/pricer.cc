@@ -133,6 +133,7 @@ Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& 
   price = {};
   if (measured) price.measured = times.measure(p->items);
   std::vector<KernelPrice> out;
+  double of_core = 0;
   for (size_t i = 0; i < p->items.size(); ++i) {
     const compile::Step& step = p->lowered.plan.steps[i];
     const KernelTimes::Known k = times.known(p->items[i], measured);
@@ -140,10 +141,12 @@ Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& 
     part.known = measured && k.seconds > 0;
     if (part.known) part.seconds = k.seconds;
     price.seconds += part.seconds;
+    of_core += part.seconds * k.core_share;
     price.estimated += !part.known;
     out.push_back(std::move(part));
   }
   price.kernels = out.size();
+  if (price.seconds > 0) price.core_share = of_core / price.seconds;
   return out;
 }
 
@@ -219,7 +222,7 @@ void Pricer::set_answer(const std::string& question, const std::string& text) {
 }
 
 double Pricer::step_seconds() const { return impl_->times.machine().step_seconds; }
-BestRates Pricer::rates() const { return impl_->times.rates(); }
+const Rates& Pricer::usual() const { return impl_->times.machine().usual; }
 const PricerOptions& Pricer::options() const { return impl_->options; }
 std::vector<Diagnostic> Pricer::take_warnings() { return impl_->times.store().take_warnings(); }
 

@@ -44,6 +44,7 @@ struct Price {
   size_t kernels = 0;    // steps of the plan
   size_t measured = 0;   // distinct kernels that were timed for this answer
   size_t estimated = 0;  // steps whose time is the analytic model's
+  CoreShare core_share = 1;
 };
 
 // One step of the plan that was priced.
@@ -85,7 +86,7 @@ class Pricer {
   // price() with its parts, in the order of the plan and with the graph's own labels; not remembered.
   Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph);
   double step_seconds() const;  // the fixed cost of a step, a part of the price of every kernel
-  BestRates rates() const;      // the best that were seen (core_rate.h)
+  const Rates& usual() const;   // rates of the core that times are taken at, or converted to
 
   const PricerOptions& options() const;
   size_t measured() const;  // kernels timed so far

@@ -3,6 +3,7 @@
 // nothing is measured; docs/cost.md states its error.
 #pragma once
 
+#include "cost/core_rate.h"
 #include "cost/work.h"
 #include "loop/target.h"
 
@@ -12,13 +13,13 @@ namespace isomer::cost {
 struct Machine {
   double flops = 0;               // per second, products and sums of float32 in the widest vectors
   double tile_rate = 0;           // the same of BF16 in tile registers (core_rate.h); 0: none
-  double vector_rate = 0;         // the best that core_rate saw of vectors
   double instructions = 0;        // per second, simple vector instructions in a loop
   double l2_bandwidth = 0;        // bytes per second out of the second cache
   double far_bandwidth = 0;       // out of what lies behind it
   double step_seconds = 0;        // a step on one thread
   double region_seconds = 0;      // what a parallel region adds
   double shared_bandwidth = 1.0;  // of far_bandwidth that a second core adds
+  Rates usual = {};               // that times are taken at, or converted to
 };
 
 // A machine of the target's class, nowhere measured.
@@ -30,5 +31,6 @@ struct Load {
   int threads = 1;
 };
 double estimated_seconds(const Load& load, const Machine& machine, const loop::Target& target);
+CoreShare core_share(const Work& work, const Machine& machine, const loop::Target& target);
 
 }  // namespace isomer::cost

@@ -8,7 +8,7 @@ namespace isomer::cost {
 namespace {
 
 constexpr int64_t kApplication = 0x49736f6d;  // "Isom"
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 
 }  // namespace
 

@@ -22,8 +22,7 @@ namespace {
 constexpr uint64_t kZone = 256;  // bytes before and behind each buffer; the runtime lets kernels read ISO_SLACK of them
 constexpr std::byte kMark{0xA5};
 constexpr size_t kMostCopies = 16;
-constexpr int kLooks =
-    150;  // at a core's rate before a run: phases of milliseconds, in which it is low, are waited for
+constexpr int kLooks = 40;  // at a core's rate before a run: half a millisecond, in which it may become the usual one
 
 uint64_t rounded(uint64_t bytes) { return (bytes + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT; }
 
@@ -261,11 +260,14 @@ std::vector<TestBed::Circumstances> TestBed::circumstances() {
   std::vector<Circumstances> out;
   for (size_t i = 1; i + 1 < stamps_.size(); i += 2) {
     Circumstances c{stamps_[i].preemptions == stamps_[i + 1].preemptions,
-                    stamps_[i + 1].cpu_seconds - stamps_[i].cpu_seconds, 0};
+                    stamps_[i + 1].cpu_seconds - stamps_[i].cpu_seconds};
     if (shape_.target) {
-      c.rate = std::min(rates_[0][i], rates_[0][i + 1]);
-      for (const std::vector<double>& thread : rates_)
-        for (size_t k = i; k < std::min(i + 2, thread.size()); ++k) c.rate = std::min(c.rate, thread[k]);
+      c.rate_before = rates_[0][i];
+      c.rate_after = rates_[0][i + 1];
+      for (const std::vector<double>& thread : rates_) {
+        if (i < thread.size()) c.rate_before = std::min(c.rate_before, thread[i]);
+        if (i + 1 < thread.size()) c.rate_after = std::min(c.rate_after, thread[i + 1]);
+      }
     }
     out.push_back(c);
   }
@@ -327,10 +329,11 @@ int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void*
   return 0;
 }
 
-// Of this core; a low one is looked at so many times again.
+// Of this core; one that is not the usual one is looked at so many times again.
 double TestBed::rate(int patience) const {
   double rate = core_rate(shape_.units, *shape_.target);
-  for (int i = 0; i < patience && rate < shape_.least_rate; ++i) rate = core_rate(shape_.units, *shape_.target);
+  for (int i = 0; i < patience && !is_usual(rate, shape_.usual_rate); ++i)
+    rate = core_rate(shape_.units, *shape_.target);
   return rate;
 }
 

@@ -28,10 +28,10 @@ class TestBed {
     uint64_t traffic = 0;  // bytes that each thread reads after touching what is Second, where its reach does not say
     uint64_t round = 0;    // bytes that the runs of all copies touch: what is touched may have been far before
     int threads = 1;
-    const loop::Target* target =
-        nullptr;  // of the kernel; when it is there, the rate of `units` is looked at round each run
+    // Of the kernel; when it is there, the rate of `units` is looked at round each run.
+    const loop::Target* target = nullptr;
     Units units = Units::Vectors;
-    double least_rate = 0;  // a run waits a little for such a one
+    double usual_rate = 0;  // a run waits a little for it
   };
   static Expected<std::unique_ptr<TestBed>> make(const loop::Function& function, const Shape& shape);
   ~TestBed();
@@ -48,11 +48,11 @@ class TestBed {
   static int32_t renew(void* const* arguments, int64_t begin, int64_t end, void* scratch);
 
   // For each kernel that ran since the last call of begin(): whether the system took no thread of this process off its
-  // core meanwhile, the processor time of the process, and the lowest rate of the units that a thread had before or after it.
+  // core meanwhile, the processor time of the process, and the rates of the units of the slowest thread before and after it.
   struct Circumstances {
     bool undisturbed = false;
     double cpu_seconds = 0;
-    double rate = 0;  // 0: not asked for
+    double rate_before = 0, rate_after = 0;  // 0: not asked for
   };
   void begin();
   std::vector<Circumstances> circumstances();

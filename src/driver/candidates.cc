@@ -62,7 +62,7 @@ RaceOptions CandidateMaker::race_options(double seconds) const {
   how.seconds = seconds;
   how.threads = pricer_.options().threads;
   how.target = pricer_.options().target;
-  how.rates = pricer_.rates();
+  how.usual = pricer_.usual();
   return how;
 }
 

@@ -9,16 +9,14 @@
 namespace isomer::driver {
 namespace {
 
-constexpr size_t kRounds = 5;
+constexpr size_t kRounds = 8;
 // A turn: the first of its runs finds the weights of the others in the caches, which no run of a model by itself does.
-constexpr int kTurnRuns = 2;
+constexpr size_t kTurnRuns = 2;
 constexpr double kTurnSeconds = 0.02;
-constexpr double kPatience = 6;  // times the seconds, for rounds at the full rate
+// Most of a network's time is the core's; how much exactly hardly matters, since the rates of all runners are converted alike.
+constexpr cost::CoreShare kCoreShare = 0.85;
 
-struct Turn {
-  double seconds = 0, rate = 0;  // of the fastest run, and the lowest
-};
-using Round = std::vector<Turn>;  // one of each
+using Round = std::vector<double>;  // seconds of each
 
 double clock_of(bool one_thread) {
   timespec t = {};
@@ -37,42 +35,43 @@ double lowest_rate(const loop::Target& target, int threads) {
   return *std::min_element(rates.begin(), rates.end());
 }
 
-// Rounds in which nobody was slowed down.
-std::vector<const Round*> at_full_rate(const std::vector<Round>& rounds, const cost::BestRates& best,
-                                       cost::Units units) {
-  std::vector<const Round*> out;
-  for (const Round& r : rounds)
-    if (std::all_of(r.begin(), r.end(), [&](const Turn& t) { return best.is_full(units, t.rate); })) out.push_back(&r);
-  return out;
+// Of some times: a low one, not the lowest, which may owe its place to a rate that was looked at in the wrong moment.
+double low_one(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[(seconds.size() - 1) / 4];
 }
 
-double fastest(const std::vector<const Round*>& rounds, size_t runner) {
-  double out = 1e30;
-  for (const Round* r : rounds) out = std::min(out, (*r)[runner].seconds);
-  return out;
+double low_one(const std::vector<Round>& rounds, size_t runner) {
+  std::vector<double> seconds;
+  for (const Round& r : rounds) seconds.push_back(r[runner]);
+  return low_one(std::move(seconds));
 }
 
-// Times the first one's. Two views, of which the worse counts: the ratio of the fastest runs, which undisturbed turns of both decide,
-// and a ratio that three quarters of the rounds reach, whose turns share what else the machine does for seconds. One alone may be luck,
-// and so may the middle of rounds that are far apart.
-double ratio_of(const std::vector<const Round*>& rounds, size_t runner) {
+// Times the first one's. Two views, of which the worse counts: the ratio of low times, which undisturbed turns of both decide,
+// and a ratio that three quarters of the rounds reach, whose turns share what else the machine does for seconds. One alone may be
+// luck, and so may the middle of rounds that are far apart.
+double ratio_of(const std::vector<Round>& rounds, size_t runner) {
   std::vector<double> ratios;
-  for (const Round* r : rounds) ratios.push_back((*r)[runner].seconds / (*r)[0].seconds);
+  for (const Round& r : rounds) ratios.push_back(r[runner] / r[0]);
   std::sort(ratios.begin(), ratios.end());
   const double reached = ratios[(3 * (ratios.size() - 1) + 3) / 4];
-  return std::max(reached, fastest(rounds, runner) / fastest(rounds, 0));
+  return std::max(reached, low_one(rounds, runner) / low_one(rounds, 0));
 }
 
-Expected<Turn> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
-  Turn out{1e30, lowest_rate(options.target, options.threads)};
+Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
+  const double usual = options.usual.of(cost::fastest_units(options.target));
+  std::vector<double> seconds;
   const double begin = clock_of(false);
-  for (int n = 0; n < kTurnRuns || clock_of(false) - begin < kTurnSeconds; ++n) {
+  double before = lowest_rate(options.target, options.threads);
+  while (seconds.size() < kTurnRuns || clock_of(false) - begin < kTurnSeconds) {
     const double start = clock_of(options.threads == 1);
     ISOMER_CHECK_OK(executor.run(inputs));
-    out.seconds = std::min(out.seconds, clock_of(options.threads == 1) - start);
+    const double passed = clock_of(options.threads == 1) - start;
+    const double after = lowest_rate(options.target, options.threads);
+    seconds.push_back(cost::at_usual_rate(passed, (before + after) / 2, usual, kCoreShare));
+    before = after;
   }
-  out.rate = std::min(out.rate, lowest_rate(options.target, options.threads));
-  return out;
+  return low_one(std::move(seconds));
 }
 
 }  // namespace
@@ -84,24 +83,16 @@ Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const 
     ISOMER_CHECK_OK(e->run(inputs));
   }
   std::vector<Round> rounds;
-  const cost::Units units = cost::fastest_units(options.target);
-  cost::BestRates best = options.rates;
-  for (const double begin = clock_of(false);;) {
-    const double passed = clock_of(false) - begin;
-    const bool enough = at_full_rate(rounds, best, units).size() >= kRounds || passed >= kPatience * options.seconds;
-    if (rounds.size() >= kRounds && passed >= options.seconds && enough) break;
+  for (const double begin = clock_of(false); rounds.size() < kRounds || clock_of(false) - begin < options.seconds;) {
     Round round;
     for (Executor* e : runners) {
-      ISOMER_TRY(const Turn t, turn(*e, inputs, options));
-      best.see(units, t.rate);
-      round.push_back(t);
+      ISOMER_TRY(const double seconds, turn(*e, inputs, options));
+      round.push_back(seconds);
     }
     rounds.push_back(std::move(round));
   }
-  std::vector<const Round*> counting = at_full_rate(rounds, best, units);
-  if (counting.empty()) counting = at_full_rate(rounds, {}, units);
   std::vector<double> out;
-  for (size_t i = 0; i < runners.size(); ++i) out.push_back(fastest(counting, 0) * ratio_of(counting, i));
+  for (size_t i = 0; i < runners.size(); ++i) out.push_back(low_one(rounds, 0) * ratio_of(rounds, i));
   return out;
 }
 

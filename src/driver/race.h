@@ -13,12 +13,13 @@ struct RaceOptions {
   double seconds = 2;
   // Of each executor. Of one the processor time counts, to which others on the machine add little; else the time on the clock.
   int threads = 1;
-  // Turns in which a core did not have its full rate do not count, unless there are no others.
+  // Times are converted to the usual rate of the core, as those of kernels are (cost/core_rate.h).
   loop::Target target;
-  cost::BestRates rates = {};  // that were seen so far
+  cost::Rates usual = {};
 };
 
-// Seconds of the first one's fastest run, and of the others so many that none looks faster beside the first than it can be trusted to be.
+// Seconds of an undisturbed run of the first one, and of the others so many that none looks faster beside the first than it
+// can be trusted to be.
 Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
                                    const RaceOptions& options);
 

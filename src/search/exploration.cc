@@ -72,10 +72,11 @@ void Exploration::follow(const NodeRef& node, std::vector<std::shared_ptr<Node>>
     if (child->cost < alpha * best_->cost || child->cost < node->cost) queue_.insert(child);
   }
   if (greedy && !queue_.empty()) {
-    const NodeRef first = *queue_.begin();
+    const NodeRef first = *std::min_element(queue_.begin(), queue_.end(), Cheaper());
     queue_.clear();
     if (first->cost < node->cost) queue_.insert(first);
   }
+  std::erase_if(queue_, [&](const NodeRef& n) { return n->cost > alpha * best_->cost; });
   while (queue_.size() > kMostWaiting) queue_.erase(std::prev(queue_.end()));
   while (cheaper_.size() > kMostCheaper) cheaper_.erase(std::prev(cheaper_.end()));
   ++idle_;
@@ -84,8 +85,7 @@ void Exploration::follow(const NodeRef& node, std::vector<std::shared_ptr<Node>>
     idle_ = 0;
   }
   if (left_ == 0) judge_.incomplete();
-  ended_ = left_ == 0 || queue_.empty() || (*queue_.begin())->cost > alpha * best_->cost ||
-           idle_ >= judge_.options().patience;
+  ended_ = left_ == 0 || queue_.empty() || idle_ >= judge_.options().patience;
 }
 
 double Exploration::urgency() const {

@@ -60,7 +60,8 @@ class Exploration {
   std::vector<uint32_t> around_, members_;
   std::map<std::string, size_t> places_;
   NodeRef root_, best_;
-  ByCost queue_, cheaper_;
+  ByPromise queue_;
+  ByCost cheaper_;
   std::unordered_set<Hash128> seen_;
   Ledger ledger_;
   size_t left_ = 0, most_ = 0;

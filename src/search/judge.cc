@@ -155,7 +155,7 @@ std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::u
   if (!estimates_.cost) return out;
   const std::vector<Difference> estimates = differences(estimates_, out, false);
   count(&Statistics::estimated, out.size());
-  std::vector<std::pair<double, std::shared_ptr<Node>>> kept;
+  std::vector<std::pair<std::pair<bool, double>, std::shared_ptr<Node>>> kept;
   for (size_t k = 0; k < out.size(); ++k) {
     const double doubt = out[k]->state.leads_on() ? options_.doubt : std::min(options_.doubt, options_.dead_end);
     const bool priced = estimates[k].known() && *estimates[k].after <= doubt * *estimates[k].before;
@@ -163,8 +163,10 @@ std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::u
       ledger.estimated(trail_of(*out[k]), *estimates[k].before, *estimates[k].after, !priced);
     else
       ledger.unpriced(trail_of(*out[k]), WhyNot::NoPrice);
+    // Of those that lose, the ones that lose least of what they touch: what they may pay later is a part of that too.
+    const double value = priced ? estimates[k].value() : 0;
     if (priced)
-      kept.emplace_back(estimates[k].value(), std::move(out[k]));
+      kept.emplace_back(std::pair(value > 0, value > 0 ? value / *estimates[k].before : value), std::move(out[k]));
     else
       count(&Statistics::refused);
   }
@@ -187,6 +189,7 @@ void Judge::price(std::vector<std::shared_ptr<Node>>& nodes, size_t most, Ledger
       continue;
     }
     nodes[k]->cost = std::max(0.0, nodes[k]->parent->cost + costs[k].value());
+    nodes[k]->touched = *costs[k].before;
     ledger.priced(trail_of(*nodes[k]), nodes[k]->cost);
     priced.push_back(std::move(nodes[k]));
   }

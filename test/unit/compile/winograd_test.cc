@@ -176,6 +176,28 @@ graph @g(%x: f32[1,16,5,18,20], %b: f32[1]) {
   expect_compiles(text, 1e-4);
 }
 
+// A dilated convolution as one of four images, each of every second pixel: the images' number is one dim for the convolution and two
+// for what moves the pixels.
+TEST(Winograd, ImagesOfEverySecondPixel) {
+  const std::string text = R"(
+graph @g(%x: f32[1,32,28,20], %b: f32[1]) {
+  %v = conv(mul(%x, %b), const f32[32,32,3,3] splat(0.01)){pads=[1,1,1,1]}
+  %apart = transpose(reshape(%v, const i64[6] [1,32,14,2,10,2])){perm=[3,5,0,1,2,4]}
+  %y = conv(reshape(%apart, const i64[4] [4,32,14,10]), const f32[32,32,3,3] splat(0.02), const f32[32] splat(0.3)){pads=[1,1,1,1]}
+  %together = transpose(reshape(%y, const i64[6] [2,2,1,32,14,10])){perm=[2,3,4,0,5,1]}
+  return conv(relu(reshape(%together, const i64[4] [1,32,28,20])), const f32[16,32,1,1] splat(0.1))
+})";
+  expect_filters(text, 2e-5);
+  expect_compiles(text, 1e-4);
+  // Both convolutions of 3x3 taps are filtered.
+  const std::string alone = R"(
+graph @g(%x: f32[1,32,28,20]) {
+  %apart = transpose(reshape(relu(%x), const i64[6] [1,32,14,2,10,2])){perm=[3,5,0,1,2,4]}
+  return conv(reshape(%apart, const i64[4] [4,32,14,10]), const f32[32,32,3,3] splat(0.02)){pads=[1,1,1,1]}
+})";
+  EXPECT_NE(steps(alone, true), steps(alone, false));
+}
+
 TEST(Winograd, EveryShapeOfTiles) {
   for (const char* size : {"4,4", "5,7", "8,12", "13,9"})
     for (const char* attrs : {"", "{pads=[1,1,1,1]}", "{pads=[2,0,1,2]}"})

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "codegen/codegen.h"
 #include "cost/core_rate.h"
 #include "cost/test_bed.h"
@@ -76,26 +78,48 @@ TEST(Measure, TheCoreHasARateOfTheUnitsThatTheMachineHas) {
   EXPECT_EQ(core_rate(Units::Vectors, other), 0);
 }
 
-TEST(Measure, ARateIsFullBesideTheBestThatWasSeen) {
-  BestRates best;
-  EXPECT_TRUE(best.is_full(Units::Vectors, 0));  // nothing is known
-  best.see(Units::Vectors, 100);
-  best.see(Units::Vectors, 60);
-  EXPECT_TRUE(best.is_full(Units::Vectors, 90));
-  EXPECT_FALSE(best.is_full(Units::Vectors, 67));
-  EXPECT_TRUE(best.is_full(Units::Tiles, 0));
-  BestRates others;
-  others.see(Units::Vectors, 200);
-  best.see(others);
-  EXPECT_FALSE(best.is_full(Units::Vectors, 100));
-  EXPECT_EQ(best.of(Units::Tiles), 0);
-}
-
 TEST(Measure, OutliersAreDropped) {
   std::vector<double> samples(50, 1.0);
   for (size_t i = 0; i < 20; ++i) samples[i] = 10.0 + static_cast<double>(i);
   EXPECT_EQ(summarise(samples).seconds, 1.0);
   EXPECT_EQ(summarise({}).runs, 0U);
+}
+
+// So many moments at each of the rates of vectors.
+std::vector<Rates> moments(std::initializer_list<std::pair<double, int>> rates) {
+  std::vector<Rates> out;
+  for (const auto& [rate, count] : rates)
+    for (int i = 0; i < count; ++i) out.push_back({rate, 2 * rate});
+  return out;
+}
+
+TEST(CoreRate, TheUsualRateIsWhatMostMomentsHave) {
+  EXPECT_EQ(usual_rates(moments({{100, 90}, {50, 10}}), Units::Vectors).vectors, 100);
+  const Rates shared = usual_rates(moments({{100, 25}, {52, 60}, {60, 15}}), Units::Vectors);
+  EXPECT_EQ(shared.vectors, 52);
+  EXPECT_EQ(shared.tiles, 104);  // of the same moments
+  EXPECT_EQ(usual_rates({}, Units::Vectors).vectors, 0);
+}
+
+TEST(CoreRate, AHigherOneThatNearlyAsManyHaveComesFirst) {
+  EXPECT_EQ(usual_rates(moments({{100, 45}, {52, 55}}), Units::Vectors).vectors, 100);
+}
+
+TEST(CoreRate, TimesAreConvertedAsFarAsTheyAreTheCores) {
+  EXPECT_DOUBLE_EQ(at_usual_rate(3, 50, 100, 1), 1.5);
+  EXPECT_DOUBLE_EQ(at_usual_rate(3, 50, 100, 0), 3);
+  EXPECT_DOUBLE_EQ(at_usual_rate(3, 200, 100, 0.5), 3 * std::sqrt(2.0));
+  EXPECT_EQ(at_usual_rate(3, 50, 0, 1), 3);  // nothing is known
+  EXPECT_TRUE(is_usual(85, 100));
+  EXPECT_TRUE(is_usual(120, 100));
+  EXPECT_FALSE(is_usual(60, 100));
+  EXPECT_FALSE(is_usual(170, 100));
+}
+
+TEST(CoreRate, ASurveyHasAMomentPerMillisecondOfAllCores) {
+  const std::vector<Rates> seen = survey(*codegen::host_target(), 2, 5);
+  ASSERT_EQ(seen.size(), 5U);
+  for (const Rates& m : seen) EXPECT_GT(m.vectors, 0);
 }
 
 constexpr Reach kNear{Reach::Kind::Near, 0};
