@@ -98,8 +98,8 @@ class Subject {
   size_t runs() const { return runs_; }
 
   Measured result() const {
-    Measured out{middle(whole_), 0};
-    for (const auto& s : samples_) out.steps += middle(s);
+    Measured out{cost::summarise(whole_).seconds, 0};
+    for (const auto& s : samples_) out.steps += cost::summarise(s).seconds;
     return out;
   }
 
@@ -113,10 +113,6 @@ class Subject {
         totals_(std::move(totals)),
         samples_(std::move(samples)) {}
 
-  static double middle(std::vector<double> samples) {
-    std::nth_element(samples.begin(), samples.begin() + static_cast<long>(samples.size() / 2), samples.end());
-    return samples[samples.size() / 2];
-  }
   // As prices are (docs/cost.md).
   double rate() const { return cost::core_rate(cost::fastest_units(target_), target_); }
   double at_usual_rate(double seconds, double before, double after) const {

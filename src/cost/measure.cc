@@ -25,7 +25,7 @@ constexpr double kLeastSeconds = 0.05;
 constexpr size_t kLeastRounds = 3;                  // and of a kernel in a plan so many runs of each copy
 constexpr int kDoubtGoes = 3;                       // more, where no two goes agree
 constexpr double kConfirmed = 1.03;                 // times the least
-constexpr double kAgreement = 0.01;                 // of the low quantile and the fastest run
+constexpr double kAgreement = 0.02;                 // of the middle half of the runs
 constexpr double kRound = 0.01;                     // seconds of all copies
 constexpr uint64_t kNearCaches = 4;                 // second caches that the copies do not fit into
 constexpr size_t kContextCopies = 32;               // at most, of a kernel in a plan
@@ -177,7 +177,7 @@ std::vector<double> Rig::times(Worth least) const {
   return out;
 }
 
-// Some copies may stay in caches in which others do not: a low quantile over all would be that of the lucky ones.
+// Some copies may stay in caches in which others do not: one time of all would be that of the one kind or of the other.
 Timing Rig::mean_of_copies() const {
   std::vector<std::vector<double>> by_copy(totals_.size());
   for (const Sample& s : samples_)
@@ -188,7 +188,7 @@ Timing Rig::mean_of_copies() const {
   for (auto& samples : by_copy) {
     if (samples.empty()) continue;
     std::sort(samples.begin(), samples.end());
-    sum += samples[std::min(samples.size() - 1, (samples.size() + 4) / 5)];
+    sum += samples[samples.size() / 2];
     ++copies;
   }
   out.seconds = sum / static_cast<double>(copies);
@@ -222,8 +222,7 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
     if (!enough(good)) continue;
     double timed = 0;
     for (const double s : good) timed += s;
-    const double fastest = *std::min_element(good.begin(), good.end());
-    const bool agree = good.size() >= 3 * kLeastRuns && summarise(good).seconds - fastest < kAgreement * fastest;
+    const bool agree = good.size() >= 3 * kLeastRuns && summarise(good).spread < kAgreement;
     if ((agree && timed > options_.seconds / 4) || timed > options_.seconds) break;
   }
   if (!bed_->intact()) return failure("the kernel writes outside of its buffers");
@@ -262,8 +261,11 @@ bool confirmed(std::vector<Timing> goes) {
   return goes.size() >= 2 && goes[1].seconds <= kConfirmed * goes[0].seconds;
 }
 
-Timing quickest(const std::vector<Timing>& goes) {
-  Timing t = *std::min_element(goes.begin(), goes.end(), by_time);
+// Between the two quickest.
+Timing one_of(std::vector<Timing> goes) {
+  std::sort(goes.begin(), goes.end(), by_time);
+  Timing t = goes[0];
+  if (goes.size() > 1) t.seconds = (goes[0].seconds + goes[1].seconds) / 2;
   t.runs = 0;
   for (const Timing& go : goes) t.runs += go.runs;
   return t;
@@ -276,7 +278,7 @@ Timing summarise(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   const auto at = [&](double q) { return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1))]; };
   Timing t;
-  t.seconds = at(0.25);
+  t.seconds = at(0.5);
   t.spread = t.seconds > 0 ? (at(0.75) - at(0.25)) / t.seconds : 0;
   t.runs = samples.size();
   return t;
@@ -305,7 +307,7 @@ std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const Measu
         failed[i] = t.error();
     }
   for (size_t i = 0; i < subjects.size(); ++i)
-    out.push_back(failed[i] ? Expected<Timing>(*failed[i]) : Expected<Timing>(quickest(goes[i])));
+    out.push_back(failed[i] ? Expected<Timing>(*failed[i]) : Expected<Timing>(one_of(goes[i])));
   return out;
 }
 

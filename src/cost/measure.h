@@ -45,7 +45,7 @@ struct MeasureOptions {
 };
 
 struct Timing {
-  double seconds = 0;  // a low quantile: what the kernel takes when nothing disturbs it
+  double seconds = 0;  // what the kernel takes when nothing disturbs it
   double spread = 0;   // of the middle half of the runs, relative
   size_t runs = 0;
 };
@@ -54,7 +54,7 @@ struct Timing {
 // buffers do not fit in memory. One call at a time in a process gives sound times.
 std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const MeasureOptions& options);
 
-// Of a low quantile and a spread: what disturbs mostly adds to a time.
+// The one in the middle: what disturbs adds to a few, and a rate that was looked at in the wrong moment errs to either side.
 Timing summarise(std::vector<double> samples);
 
 }  // namespace isomer::cost

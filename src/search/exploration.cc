@@ -111,7 +111,8 @@ NodeRef Exploration::taken(Found& found) {
     const auto whole = judge_.whole_cost(*node, around_);
     if (!whole) continue;
     ledger_.priced_whole(trail_of(*node), *whole);
-    if (judge_.clearly_better(better.empty() ? *root_ : *better.back(), *node, around_, false))
+    const bool worth = (root_->cost - *whole) * static_cast<double>(equals) >= judge_.least_gain;
+    if (worth && judge_.clearly_better(better.empty() ? *root_ : *better.back(), *node, around_, false))
       better.push_back(node);
     else if (better.empty())
       ledger_.unclear(trail_of(*node), WhyNot::Small);

@@ -27,6 +27,7 @@ class Exploration {
 
   // Estimates its share of the time before it is priced.
   void weigh();
+  double weight() const { return weight_; }
 
   // Expands one graph and prices so many of its children at most; the first turn prices the region.
   void turn(size_t most);

@@ -49,6 +49,9 @@ class Judge {
   // Whether the second one is better by more than timings are unsure of; `again`: by a second look, where there is one.
   bool clearly_better(const Node& one, const Node& other, const std::vector<uint32_t>& around, bool again) const;
 
+  // What rewrites must gain at the least, in all places together; set once, before regions are explored.
+  double least_gain = 0;
+
   // What was done, so much of a kind.
   void count(size_t Statistics::* what, size_t times = 1);
   void incomplete();

@@ -92,6 +92,9 @@ class Search {
       judge_.pool().run(static_cast<int>(open_.size()), [&](int i) {
         if (!judge_.late()) open_[static_cast<size_t>(i)].exploration->weigh();
       });
+    if (!touched)
+      for (const Open& o : open_)
+        judge_.least_gain += kLeastGain * o.exploration->weight() * static_cast<double>(o.exploration->equals);
     return out;
   }
 

@@ -226,6 +226,19 @@ TEST(Search, NoiseDoesNotChooseAmongGraphsThatAreLevel) {
   EXPECT_LT(*toy_cost(*first), *toy_cost(g));
 }
 
+// A gain of a thousandth of a model would be taken in one run and left in the next.
+TEST(Search, GainsThatAreNothingBesideTheModelAreLeft) {
+  const ir::Graph g = blocks(1, 3, 3);
+  const std::vector<rewrite::Rule> all = rules();
+  const auto convs = [&](double scale) {
+    const Cost estimate = [scale](const ir::Graph& graph) -> Expected<double> { return scale * *toy_cost(graph); };
+    const auto o = optimise(g, ops::table(), pointers(all), toy_cost, estimate, {});
+    return o.ok() ? count(o->graph, "conv") : -1;
+  };
+  EXPECT_EQ(convs(1), 1);
+  EXPECT_EQ(convs(1e5), 2);
+}
+
 TEST(Search, LimitsOfZeroReturnTheInput) {
   const ir::Graph g = blocks(1, 3, 3);
   Options options;
