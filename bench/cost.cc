@@ -2,8 +2,8 @@
 //
 //   cost [--threads N] [--seconds S] [--variants N --of NETWORK] [--store FILE] [NETWORK ...]
 //
-// "run" is the time of a run in the middle of all, "steps" the sum over the steps of such times: on a
-// busy machine no long run is undisturbed, but most of its steps are. Both are at the usual rate of the core, as prices are. Errors are those of the price against the smaller one.
+// "run" is the time of a run in the middle of all, "steps" the sum over the steps of such times, both at the usual rate of the core,
+// as prices are, and between the timings of kernels. Errors are those of the price against the run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,16 +11,15 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <utility>
 
 #include "base/random.h"
 #include "codegen/codegen.h"
-#include "compile/executable.h"
-#include "cost/core_rate.h"
-#include "cost/measure.h"
 #include "cost/pricer.h"
 #include "driver/inputs.h"
+#include "driver/whole_runs.h"
 #include "ops/table.h"
 #include "passes/manager.h"
 #include "rewrite/apply.h"
@@ -42,112 +41,22 @@ struct Options {
   std::vector<std::string> networks;
 };
 
-struct Measured {
-  double run = 0, steps = 0;
-  double best() const { return std::min(run, steps); }
-};
-
-// A graph compiled to be timed, as whole runs and step by step.
-class Subject {
- public:
-  static Expected<std::unique_ptr<Subject>> make(const ir::Graph& graph, int threads, const cost::Rates& usual,
-                                                 cost::CoreShare share) {
-    passes::Options fold;  // what is priced as free must be so
-    fold.limits.node_growth = fold.limits.total_growth = int64_t{1} << 32;
-    ISOMER_TRY(const ir::Graph ready, passes::run_pipeline(graph, ops::table(), "inference", fold));
-    compile::ExecutableOptions build;
-    ISOMER_TRY(build.lower.target, codegen::host_target());
-    ISOMER_TRY(const auto executable, compile::Executable::build(ready, ops::table(), build));
-    ISOMER_TRY(std::vector<Tensor> inputs, driver::make_inputs(ready, {}));
-    ISOMER_TRY(compile::Runner plain, compile::Runner::make(executable, threads));
-    ISOMER_TRY(compile::Runner profiled, compile::Runner::make(executable, threads, ISO_PROFILE));
-    ISOMER_TRY(std::vector<Tensor> outputs, plain.run(inputs));
-    ISOMER_CHECK_OK(profiled.run_into(inputs, outputs));
-    auto subject = std::unique_ptr<Subject>(
-        new Subject{std::move(inputs), std::move(outputs), std::move(plain), std::move(profiled), {}, {}});
-    subject->target_ = build.lower.target;
-    subject->usual_ = usual;
-    subject->share_ = share;
-    for (const iso_profile& p : subject->profiled_.profile()) subject->totals_.push_back(p.seconds);
-    subject->samples_.resize(subject->totals_.size());
-    return subject;
-  }
-
-  // Two runs of each kind: the first finds what others left in the caches.
-  Expected<void> run() {
-    double before = rate();
-    for (int i = 0; i < 2; ++i) {
-      const auto start = Clock::now();
-      ISOMER_CHECK_OK(plain_.run_into(inputs_, outputs_));
-      const double seconds = since(start), after = rate();
-      whole_.push_back(at_usual_rate(seconds, std::exchange(before, after), after));
-    }
-    for (int i = 0; i < 2; ++i) {
-      ISOMER_CHECK_OK(profiled_.run_into(inputs_, outputs_));
-      const double after = rate();
-      const std::vector<iso_profile> profile = profiled_.profile();
-      for (size_t k = 0; k < profile.size(); ++k) {
-        samples_[k].push_back(at_usual_rate(profile[k].seconds - totals_[k], before, after));
-        totals_[k] = profile[k].seconds;
-      }
-      before = after;
-      ++runs_;
-    }
-    return {};
-  }
-  size_t runs() const { return runs_; }
-
-  Measured result() const {
-    Measured out{cost::summarise(whole_).seconds, 0};
-    for (const auto& s : samples_) out.steps += cost::summarise(s).seconds;
-    return out;
-  }
-
- private:
-  Subject(std::vector<Tensor> inputs, std::vector<Tensor> outputs, compile::Runner plain, compile::Runner profiled,
-          std::vector<double> totals, std::vector<std::vector<double>> samples)
-      : inputs_(std::move(inputs)),
-        outputs_(std::move(outputs)),
-        plain_(std::move(plain)),
-        profiled_(std::move(profiled)),
-        totals_(std::move(totals)),
-        samples_(std::move(samples)) {}
-
-  // As prices are (docs/cost.md).
-  double rate() const { return cost::core_rate(cost::fastest_units(target_), target_); }
-  double at_usual_rate(double seconds, double before, double after) const {
-    return cost::at_usual_rate(seconds, (before + after) / 2, usual_.of(cost::fastest_units(target_)), share_);
-  }
-
-  std::vector<Tensor> inputs_, outputs_;
-  compile::Runner plain_, profiled_;
-  std::vector<double> totals_;  // of each step so far
-  std::vector<std::vector<double>> samples_;
-  std::vector<double> whole_;
-  size_t runs_ = 0;
-  cost::Rates usual_;
-  cost::CoreShare share_ = 1;
-  loop::Target target_;
-};
-
-Expected<Measured> measured(const ir::Graph& graph, const Options& options, const cost::Rates& usual,
-                            cost::CoreShare share) {
-  ISOMER_TRY(const auto subject, Subject::make(graph, options.threads, usual, share));
-  const auto begin = Clock::now();
-  while ((subject->runs() < 10 && since(begin) < 5 * options.seconds) || since(begin) < options.seconds)
-    ISOMER_CHECK_OK(subject->run());
-  return subject->result();
-}
-
 // Whose kernels are timed as they run in this network.
-Expected<std::shared_ptr<cost::Pricer>> pricer_for(const ir::Graph& network, const Options& options) {
+Expected<std::shared_ptr<cost::Pricer>> pricer_for(const ir::Graph& network, const Options& options,
+                                                   std::function<void()> between = nullptr) {
   cost::PricerOptions o;
   ISOMER_TRY(o.target, codegen::host_target());
   o.threads = options.threads;
   o.store = options.store;
   o.far_weights = cost::has_far_weights(network);
   o.in_context = true;
+  o.between = std::move(between);
   return cost::Pricer::make(ops::table(), o);
+}
+
+Expected<std::unique_ptr<driver::WholeRuns>> runs_of(const ir::Graph& graph, const Options& options) {
+  ISOMER_TRY(std::vector<Tensor> inputs, driver::make_inputs(graph, {}));
+  return driver::WholeRuns::make(graph, std::move(inputs), options.threads);
 }
 
 void print_warnings(cost::Pricer& pricer) {
@@ -162,21 +71,24 @@ Expected<void> over_the_zoo(const Options& options) {
   for (const std::string& name : options.networks) {
     const auto graph = zoo::build(name, ops::table());
     if (!graph.ok()) return graph.error();
-    ISOMER_TRY(const auto pricer, pricer_for(*graph, options));
+    ISOMER_TRY(const auto runs, runs_of(*graph, options));
+    ISOMER_TRY(const auto pricer, pricer_for(*graph, options, [&] { runs->turn_when_due(); }));
     const auto start = Clock::now();
     ISOMER_TRY(const cost::Price price, pricer->price(*graph));
     const double seconds = since(start);
+    for (const auto begin = Clock::now(); runs->turns() < 5 || since(begin) < options.seconds;)
+      ISOMER_CHECK_OK(runs->turn());
     ISOMER_TRY(const cost::Price analytic, pricer->estimate(*graph));
     print_warnings(*pricer);
-    ISOMER_TRY(const Measured m, measured(*graph, options, pricer->usual(), price.core_share));
-    const double error = price.seconds / m.best() - 1, analytic_error = analytic.seconds / m.best() - 1;
+    ISOMER_TRY(const driver::WholeRuns::Times m, runs->times(pricer->usual(), price.core_share));
+    const double error = price.seconds / m.seconds - 1, analytic_error = analytic.seconds / m.seconds - 1;
     std::printf("%-16s %7zu %8.3fms %8.3fms %8.3fms %8.3fms %+7.1f%% %+7.1f%% %9zu %8.2f\n", name.c_str(),
-                price.kernels, price.seconds * 1e3, analytic.seconds * 1e3, m.run * 1e3, m.steps * 1e3, error * 100,
-                analytic_error * 100, price.measured, seconds);
+                price.kernels, price.seconds * 1e3, analytic.seconds * 1e3, m.seconds * 1e3, m.sum_of_steps() * 1e3,
+                error * 100, analytic_error * 100, price.measured, seconds);
     std::fflush(stdout);
     worst = std::max(worst, std::abs(error));
     worst_analytic = std::max(worst_analytic, std::abs(analytic_error));
-    logs += std::abs(std::log(analytic.seconds / m.best()));
+    logs += std::abs(std::log(analytic.seconds / m.seconds));
     ++count;
   }
   if (count > 0)
@@ -211,7 +123,8 @@ Expected<void> over_variants(const Options& options) {
   Random random(options.seed);
   std::vector<double> prices, analytic, times;
   std::vector<std::string> rows;
-  std::vector<std::unique_ptr<Subject>> subjects;
+  std::vector<std::unique_ptr<driver::WholeRuns>> subjects;
+  std::vector<cost::CoreShare> shares;
   while (prices.size() < static_cast<size_t>(options.variants)) {
     rewrite::EditGraph edit(graph, ops::table(), habits);
     rewrite::MatchSet set(matcher, edit);
@@ -228,8 +141,9 @@ Expected<void> over_variants(const Options& options) {
     ISOMER_TRY(const ir::Graph variant, edit.graph());
     const auto price = pricer->price(variant), estimate = pricer->estimate(variant);
     if (!price.ok() || !estimate.ok()) continue;
-    ISOMER_TRY(auto subject, Subject::make(variant, options.threads, pricer->usual(), price->core_share));
+    ISOMER_TRY(auto subject, runs_of(variant, options));
     subjects.push_back(std::move(subject));
+    shares.push_back(price->core_share);
     rows.push_back(fmt::format("{:<8} {:>6} {:>7}", prices.size(), applied, price->kernels));
     prices.push_back(price->seconds);
     analytic.push_back(estimate->seconds);
@@ -237,15 +151,15 @@ Expected<void> over_variants(const Options& options) {
   // In turns, so that what else the machine does meets all of them alike.
   size_t rounds = 0;
   for (const auto begin = Clock::now(); rounds < 10 || since(begin) < options.seconds * options.variants; ++rounds)
-    for (const auto& s : subjects) ISOMER_CHECK_OK(s->run());
+    for (const auto& s : subjects) ISOMER_CHECK_OK(s->turn());
   std::printf("\n%s, seed %llu, %zu rounds\n%-8s %6s %7s %10s %10s %10s %10s\n", options.of.c_str(),
               static_cast<unsigned long long>(options.seed), rounds, "variant", "rules", "kernels", "priced",
               "analytic", "run", "steps");
   for (size_t i = 0; i < subjects.size(); ++i) {
-    const Measured m = subjects[i]->result();
-    times.push_back(m.steps);
+    ISOMER_TRY(const driver::WholeRuns::Times m, subjects[i]->times(pricer->usual(), shares[i]));
+    times.push_back(m.seconds);
     std::printf("%s %8.3fms %8.3fms %8.3fms %8.3fms\n", rows[i].c_str(), prices[i] * 1e3, analytic[i] * 1e3,
-                m.run * 1e3, m.steps * 1e3);
+                m.seconds * 1e3, m.sum_of_steps() * 1e3);
   }
   std::printf("Kendall's tau %.3f, of the analytic model %.3f\n", kendall_tau(prices, times),
               kendall_tau(analytic, times));

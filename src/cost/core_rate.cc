@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -98,6 +99,21 @@ static double tile_rate([[maybe_unused]] const loop::Target& target) {
 double core_rate(Units units, const loop::Target& target) {
   if (target.name != "host") return 0;
   return units == Units::Tiles ? tile_rate(target) : momentary_flops();
+}
+
+double lowest_core_rate(Units units, const loop::Target& target, int threads) {
+  std::vector<double> rates(static_cast<size_t>(std::max(threads, 1)));
+  // All of them are awake, and on cores of their own, before one looks.
+  std::atomic<size_t> awake = 0;
+  const auto look = [&](double& rate) {
+    for (++awake; awake < rates.size();) std::this_thread::yield();
+    rate = core_rate(units, target);
+  };
+  std::vector<std::thread> others;
+  for (size_t t = 1; t < rates.size(); ++t) others.emplace_back([&, t] { look(rates[t]); });
+  look(rates[0]);
+  for (std::thread& t : others) t.join();
+  return *std::min_element(rates.begin(), rates.end());
 }
 
 Units fastest_units(const loop::Target& target) {

@@ -21,6 +21,8 @@ Units fastest_units(const loop::Target& target);
 // Operations per second of a loop of some ten microseconds on these units alone; 0 where the target has none, or is not the
 // machine that this runs on. Leaves the calling thread's tile registers empty.
 double core_rate(Units units, const loop::Target& target);
+// The lowest of as many threads at the same time: another core may be slower than this one.
+double lowest_core_rate(Units units, const loop::Target& target, int threads);
 
 // Of each kind of units.
 struct Rates {

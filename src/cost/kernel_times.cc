@@ -149,6 +149,7 @@ MeasureOptions KernelTimes::how() const {
   }
   how.usual = machine_.usual;
   how.far_weights = options_.far_weights;
+  how.between = options_.between;
   how.traffic = static_cast<uint64_t>(options_.target.l2_bytes) / 2;
   return how;
 }

@@ -42,6 +42,7 @@ class KernelTimes {
     bool measure = true;  // off: what the store does not know is estimated
     std::string store;
     bool far_weights = false;  // more than the last cache holds (pricer.h)
+    std::function<void()> between = nullptr;
   };
   explicit KernelTimes(Options options);
 

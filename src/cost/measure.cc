@@ -107,9 +107,12 @@ Expected<void> Rig::build(iso_kernel kernel) {
     prepare.arguments = {{compile::Space::Address, 0, reinterpret_cast<uintptr_t>(bed_.get())},
                          {compile::Space::Address, 0, copy}};
     prepare.tasks = options_.threads;
-    // What runs on one thread has its arguments in that thread's caches: the runtime decides the same for both.
-    prepare.flops = f.tasks() > 1 ? subject_.flops : 1;
-    prepare.bytes = f.tasks() > 1 ? subject_.bytes : 1;
+    // In a plan every thread has what it touched last; in the standard state what runs on one thread has its arguments in that
+    // thread's caches: the runtime decides the same for both.
+    if (subject_.context.reaches.empty()) {
+      prepare.flops = f.tasks() > 1 ? subject_.flops : 1;
+      prepare.bytes = f.tasks() > 1 ? subject_.bytes : 1;
+    }
     compile::Step step;
     step.function = "kernel";
     step.tasks = f.tasks();
@@ -305,6 +308,7 @@ std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const Measu
         goes[i].push_back(*t);
       else
         failed[i] = t.error();
+      if (options.between) options.between();
     }
   for (size_t i = 0; i < subjects.size(); ++i)
     out.push_back(failed[i] ? Expected<Timing>(*failed[i]) : Expected<Timing>(one_of(goes[i])));

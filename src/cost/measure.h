@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct MeasureOptions {
   size_t most_runs = 400;
   int goes = 2;      // each kernel so often, with the others between them; more where these do not agree
   Rates usual = {};  // not known: times are not converted
+  std::function<void()> between = nullptr;  // called after every go
 };
 
 struct Timing {

@@ -44,7 +44,8 @@ struct Pricer::Impl {
         plans(options.plans),
         estimates(options.graphs),
         prices(options.graphs),
-        times({options.target, options.threads, options.measure, options.store, options.far_weights}) {}
+        times({options.target, options.threads, options.measure, options.store, options.far_weights, options.between}) {
+  }
 
   const ir::OpTable* table;
   PricerOptions options;

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ struct PricerOptions {
   // Whole models are priced as they run: every kernel in the state in which it finds the caches (reach.h), on the plan that is
   // executed. Off: kernels in the standard state, as those of pieces are, so that their times serve for both.
   bool in_context = false;
+  // Called between the timings of kernels: what shall be compared with prices is best timed in the same minutes.
+  std::function<void()> between = nullptr;
   size_t graphs = 1 << 11;  // answers of one kind about pieces that are remembered,
   size_t plans = 1 << 8;    // and plans of pieces
 };

@@ -8,7 +8,9 @@
 #include <numeric>
 #include <utility>
 
+#include "cost/task_shares.h"
 #include "cost/work.h"
+#include "runtime/abi.h"
 
 namespace isomer::cost {
 namespace {
@@ -146,11 +148,29 @@ std::vector<size_t> models_of(const compile::Step& step, const loop::Function& f
   return out;
 }
 
+// How the threads of the step that touched a range last have it among them.
+uint64_t period_of(const compile::Lowered& lowered, const std::map<std::string, size_t>& functions, const Touch& range,
+                   const compile::Step& last, int threads) {
+  if (!iso_pays_threads(last.tasks, last.flops, last.bytes)) return Reach::kFirst;
+  const loop::Function& f = lowered.functions[functions.at(last.function)];
+  for (size_t i = 0; i < last.arguments.size(); ++i) {
+    const compile::Place& p = last.arguments[i];
+    const loop::Buffer& b = f.buffers[i];
+    if (!b.written || p.space != range.space || p.index != range.index) continue;
+    if (p.offset >= range.offset + range.bytes || range.offset >= p.offset + b.bytes()) continue;
+    const uint64_t period = period_of_shares(f, static_cast<int>(i), threads);
+    return period < b.bytes() ? period : Reach::kWhole;
+  }
+  return Reach::kWhole;
+}
+
 }  // namespace
 
 std::string text(const Reach& reach) {
   const char kind = "nspfl"[static_cast<size_t>(reach.kind)];
-  return reach.bytes > 0 ? fmt::format("{}{}", kind, std::bit_width(reach.bytes)) : std::string(1, kind);
+  std::string out = reach.bytes > 0 ? fmt::format("{}{}", kind, std::bit_width(reach.bytes)) : std::string(1, kind);
+  if (reach.period != Reach::kWhole) out += fmt::format("/{}", reach.period);
+  return out;
 }
 
 std::vector<std::vector<Reuse>> reuses(const std::vector<std::vector<Touch>>& round) {
@@ -196,7 +216,11 @@ std::vector<Context> contexts(const compile::Lowered& lowered, int threads, cons
       const Reuse& r = found[s][models[i]];
       // Copies in turns have this one itself between two of its runs.
       const uint64_t own = r.distance >= caches.second ? round[s][models[i]].bytes : 0;
-      c.reaches.push_back(reach_of(r.distance + own, r.least, caches));
+      Reach reach = reach_of(r.distance + own, r.least, caches);
+      const bool touched = reach.kind == Reach::Kind::Near || reach.kind == Reach::Kind::Second;
+      if (threads > 1 && touched)
+        reach.period = period_of(lowered, functions, round[s][models[i]], lowered.plan.steps[r.step], threads);
+      c.reaches.push_back(reach);
       size_t same = 0;
       while (step.arguments[same] != step.arguments[i] || f.buffers[same].bytes() < f.buffers[i].bytes()) ++same;
       c.same.push_back(same);

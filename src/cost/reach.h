@@ -11,7 +11,7 @@
 
 namespace isomer::cost {
 
-// How far away an argument of a kernel is when the kernel begins.
+// How far away an argument of a kernel is when the kernel begins, and in whose caches.
 struct Reach {
   enum class Kind : uint8_t {
     Near,    // touched just before
@@ -22,6 +22,10 @@ struct Reach {
   };
   Kind kind = Kind::Left;
   uint64_t bytes = 0;
+  // Of Near and Second: every thread touched its slice of each so many bytes (task_shares.h); or of the whole, or the first
+  // thread everything.
+  static constexpr uint64_t kWhole = UINT64_MAX, kFirst = 0;
+  uint64_t period = kWhole;
   bool operator==(const Reach&) const = default;
 };
 std::string text(const Reach& reach);

@@ -232,10 +232,10 @@ void read_lines(const std::byte* from, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes / 8; i += 8) (void)at[i];
 }
 
-// One word of a cache line makes it ours.
+// One byte of a cache line makes it ours.
 void touch_lines(std::byte* from, uint64_t bytes) {
-  auto* at = reinterpret_cast<volatile uint64_t*>(from);
-  for (uint64_t i = 0; i < bytes / 8; i += 8) at[i] = at[i];
+  auto* at = reinterpret_cast<volatile std::byte*>(from);
+  for (uint64_t i = 0; i < bytes; i += 64) at[i] = at[i];
 }
 
 }  // namespace
@@ -279,13 +279,24 @@ void TestBed::touch(const Reach& reach, size_t copy, uint64_t begin, uint64_t en
   const auto threads = static_cast<uint64_t>(shape_.threads);
   for (const Region& r : regions_) {
     if (r.reach != reach || r.copy != copy % copies_of(r.argument)) continue;
-    const uint64_t share = r.bytes / 8 / threads, from = begin * share, to = end == threads ? r.bytes / 8 : end * share;
     if (r.weight) {
       read_lines(r.data, r.bytes);  // each thread all of them
-    } else if (r.changed) {
-      fill(r, from * 8, end == threads ? r.bytes : to * 8);
-    } else {
-      touch_lines(r.data + from * 8, (to - from) * 8);
+      continue;
+    }
+    const auto touch_slice = [&](uint64_t from, uint64_t to) {
+      if (r.changed)
+        fill(r, from, to);
+      else
+        touch_lines(r.data + from, to - from);
+    };
+    if (reach.period == Reach::kFirst) {
+      if (begin == 0) touch_slice(0, r.bytes);
+      continue;
+    }
+    const uint64_t period = std::min(reach.period, r.bytes);
+    for (uint64_t at = 0; at < r.bytes; at += period) {
+      const uint64_t last = std::min(r.bytes, at + period);
+      touch_slice(std::min(last, at + period * begin / threads), std::min(last, at + period * end / threads));
     }
   }
 }

@@ -12,7 +12,7 @@
 #include "compile/host_program.h"
 #include "cost/pricer.h"
 #include "cost/store.h"
-#include "driver/executor.h"
+#include "driver/whole_runs.h"
 #include "ops/table.h"
 
 namespace isomer::driver {
@@ -27,30 +27,19 @@ std::vector<std::string> texts(const std::vector<Diagnostic>& warnings) {
   return out;
 }
 
-Expected<void> add_runs(const ir::Graph& graph, const std::vector<Tensor>& inputs, const PricingOptions& options,
+// Turns that there were between the timings of kernels, and as many as are missing; the kernels of another plan than the one
+// that was priced have nothing to be put beside.
+Expected<void> add_runs(WholeRuns& runs, const cost::Pricer& pricer, const cost::Price& price, double seconds,
                         Pricing& out) {
-  ExecutorOptions o;
-  o.native.threads = options.threads;
-  o.native.accuracy = Accuracy::Unchecked;  // as the kernels that are priced
-  ISOMER_TRY(Executor plain, Executor::make(graph, o));
-  ISOMER_CHECK_OK(plain.run(inputs));
-  std::vector<double> times;
-  for (const auto begin = Clock::now(); times.size() < 5 || since(begin) < options.seconds / 2;) {
-    const auto start = Clock::now();
-    ISOMER_CHECK_OK(plain.run(inputs));
-    times.push_back(since(start));
-  }
-  std::sort(times.begin(), times.end());
-  out.fastest = times.front();
-  out.median = times[times.size() / 2];
-  o.native.profile = true;
-  ISOMER_TRY(Executor profiled, Executor::make(graph, o));
-  size_t runs = 0;
-  for (const auto begin = Clock::now(); runs < 5 || since(begin) < options.seconds / 2; ++runs)
-    ISOMER_CHECK_OK(profiled.run(inputs));
-  const std::vector<StepTime> steps = profiled.times();
-  if (steps.size() != out.kernels.size()) return {};  // not the plan that was priced: nothing to put side by side
-  for (size_t i = 0; i < steps.size(); ++i) out.kernels[i].fastest = steps[i].fastest;
+  constexpr size_t kLeastTurns = 3;
+  for (const auto begin = Clock::now(); runs.turns() < kLeastTurns || since(begin) < seconds;)
+    ISOMER_CHECK_OK(runs.turn());
+  ISOMER_TRY(const WholeRuns::Times times, runs.times(pricer.usual(), price.core_share));
+  out.fastest = times.fastest;
+  out.median = times.median;
+  out.run_seconds = times.seconds;
+  if (times.steps.size() != out.kernels.size()) return {};
+  for (size_t i = 0; i < times.steps.size(); ++i) out.kernels[i].run_seconds = times.steps[i];
   return {};
 }
 
@@ -74,10 +63,17 @@ Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>&
   o.far_weights = cost::has_far_weights(graph);
   o.in_context = true;
   o.store = options.estimate ? "-" : options.store;
-  const auto start = Clock::now();
+  std::unique_ptr<WholeRuns> runs;
+  o.between = [&runs] {
+    if (runs) runs->turn_when_due();
+  };
   ISOMER_TRY(const std::shared_ptr<cost::Pricer> pricer, cost::Pricer::make(ops::table(), o));
   Pricing out;
   out.threads = pricer->options().threads;
+  if (options.run) {
+    ISOMER_TRY(runs, WholeRuns::make(graph, inputs, out.threads));
+  }
+  const auto start = Clock::now();
   ISOMER_TRY(const cost::Price price, options.estimate ? pricer->estimate(graph) : pricer->price(graph));
   out.price_seconds = since(start);
   out.measured = price.measured;
@@ -96,7 +92,7 @@ Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>&
       out.labels.push_back({c.value, compile::text(c.method), c.standard, c.seconds});
   }
   out.warnings = texts(pricer->take_warnings());
-  if (options.run) ISOMER_CHECK_OK(add_runs(graph, inputs, options, out));
+  if (runs) ISOMER_CHECK_OK(add_runs(*runs, *pricer, price, options.seconds, out));
   return out;
 }
 

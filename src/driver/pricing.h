@@ -18,7 +18,7 @@ struct PricingOptions {
   std::string store;      // file; "": the standard place, "-": none
   bool layout = false;    // also with the best layouts and algorithms
   bool run = false;       // also run the model
-  double seconds = 2;     // of timed runs
+  double seconds = 2;     // of timed runs, beside those while kernels are timed
 };
 
 struct PricedKernel {
@@ -26,8 +26,8 @@ struct PricedKernel {
   int64_t tasks = 1;
   double flops = 0, bytes = 0;
   double seconds = 0, estimate = 0;
-  bool known = false;  // measured, now or earlier
-  double fastest = 0;  // in runs of the model; 0 when it was not run
+  bool known = false;      // measured, now or earlier
+  double run_seconds = 0;  // in runs of the model; 0 when it was not run
 };
 
 // A group of stages that is faster in another way than the compiler's own.
@@ -44,7 +44,8 @@ struct Pricing {
   double labelled_seconds = 0;  // with the labels; 0 when they were not asked for
   std::vector<LabelGain> labels;
   double price_seconds = 0;           // that finding the price took
-  double fastest = 0, median = 0;     // of the runs; 0 when it was not run
+  double fastest = 0, median = 0;     // of the runs, on the clock; 0 when it was not run
+  double run_seconds = 0;             // of a run at the usual rate of the core, as prices are
   std::vector<std::string> warnings;  // about the store
 };
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <thread>
 
 namespace isomer::driver {
 namespace {
@@ -22,17 +21,6 @@ double clock_of(bool one_thread) {
   timespec t = {};
   clock_gettime(one_thread ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-// The lowest of as many threads at the same time: another core may be slower than this one.
-double lowest_rate(const loop::Target& target, int threads) {
-  const cost::Units units = cost::fastest_units(target);
-  std::vector<double> rates(static_cast<size_t>(std::max(threads, 1)));
-  std::vector<std::thread> others;
-  for (size_t t = 1; t < rates.size(); ++t) others.emplace_back([&, t] { rates[t] = cost::core_rate(units, target); });
-  rates[0] = cost::core_rate(units, target);
-  for (std::thread& t : others) t.join();
-  return *std::min_element(rates.begin(), rates.end());
 }
 
 // Of some times: a low one, not the lowest, which may owe its place to a rate that was looked at in the wrong moment.
@@ -59,16 +47,17 @@ double ratio_of(const std::vector<Round>& rounds, size_t runner) {
 }
 
 Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
-  const double usual = options.usual.of(cost::fastest_units(options.target));
+  const cost::Units units = cost::fastest_units(options.target);
+  const auto look = [&] { return cost::lowest_core_rate(units, options.target, options.threads); };
   std::vector<double> seconds;
   const double begin = clock_of(false);
-  double before = lowest_rate(options.target, options.threads);
+  double before = look();
   while (seconds.size() < kTurnRuns || clock_of(false) - begin < kTurnSeconds) {
     const double start = clock_of(options.threads == 1);
     ISOMER_CHECK_OK(executor.run(inputs));
     const double passed = clock_of(options.threads == 1) - start;
-    const double after = lowest_rate(options.target, options.threads);
-    seconds.push_back(cost::at_usual_rate(passed, (before + after) / 2, usual, kCoreShare));
+    const double after = look();
+    seconds.push_back(cost::at_usual_rate(passed, (before + after) / 2, options.usual.of(units), kCoreShare));
     before = after;
   }
   return low_one(std::move(seconds));

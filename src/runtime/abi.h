@@ -89,6 +89,9 @@ typedef struct {
 /* A model over a program that outlives it: the way in for code that lives in this process. */
 iso_model* iso_open_program(const iso_program* program, iso_error* error);
 
+/* Whether a step with so much to do is shared out among threads; one that is not has the caller's alone. */
+int iso_pays_threads(int64_t tasks, double flops, double bytes);
+
 /* Threads that contexts of this process take turns with. */
 typedef struct iso_pool iso_pool;
 iso_pool* iso_threads_start(int threads, iso_error* error); /* 0: one per CPU */

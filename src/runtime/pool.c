@@ -175,9 +175,14 @@ void iso_pool_stop(iso_pool* pool) {
 }
 
 /* About how long the step takes on one thread, by careful guesses of speed; 0 when nothing is known of it. */
-static double expected_nanoseconds(const iso_step* step) {
-  const double compute = step->flops / 20, transfer = step->bytes / 10;
+static double expected_nanoseconds(double flops, double bytes) {
+  const double compute = flops / 20, transfer = bytes / 10;
   return compute > transfer ? compute : transfer;
+}
+
+int iso_pays_threads(int64_t tasks, double flops, double bytes) {
+  const double expected = expected_nanoseconds(flops, bytes);
+  return tasks > 1 && (expected <= 0 || expected >= REGION_NANOSECONDS);
 }
 
 static void open_region(iso_pool* pool, const iso_step* step, void* const* arguments) {
@@ -191,7 +196,7 @@ static void open_region(iso_pool* pool, const iso_step* step, void* const* argum
     at += each + (i < more);
     pool->shares[i].end = at;
   }
-  const double one = expected_nanoseconds(step) / (double)tasks;
+  const double one = expected_nanoseconds(step->flops, step->bytes) / (double)tasks;
   int64_t piece = each / PIECES;
   if (one > 0 && (double)piece * one < PIECE_NANOSECONDS) {
     const double wanted = PIECE_NANOSECONDS / one;
@@ -232,8 +237,7 @@ static int32_t run_alone(iso_pool* pool, const iso_step* step, void* const* argu
 }
 
 int32_t iso_pool_run(iso_pool* pool, const iso_step* step, void* const* arguments) {
-  const double expected = expected_nanoseconds(step);
-  if (pool->threads == 1 || step->tasks <= 1 || (expected > 0 && expected < REGION_NANOSECONDS)) {
+  if (pool->threads == 1 || !iso_pays_threads(step->tasks, step->flops, step->bytes)) {
     return run_alone(pool, step, arguments);
   }
   open_region(pool, step, arguments);

@@ -163,8 +163,8 @@ TEST(TestBed, ArgumentsInOnePlaceShareABuffer) {
   EXPECT_EQ((*bed)->argument(0, 0), (*bed)->argument(1, 0));
 }
 
-// x = 2 x, in place: after two hundred runs without new contents there would be infinities, and no such kernel would be timed soundly.
-TEST(TestBed, WhatAKernelWritesOverIsWrittenAnew) {
+// x = 2 x, in place.
+loop::Function doubling() {
   loop::Function f = copy(64, 0);
   f.buffers = {{"x", DType::F32, {64}, loop::Scope::Argument, true}};
   f.arguments = 1;
@@ -173,6 +173,12 @@ TEST(TestBed, WhatAKernelWritesOverIsWrittenAnew) {
   var.var_name = "i";
   const Expr i = Expr::make(var), x = Expr::read(0, DType::F32, {i});
   f.body = Stmt::loop(0, "i", Expr(int64_t{64}), LoopKind::Serial, Stmt::store(0, {i}, x + x));
+  return f;
+}
+
+// After two hundred runs without new contents there would be infinities, and no such kernel would be timed soundly.
+TEST(TestBed, WhatAKernelWritesOverIsWrittenAnew) {
+  const loop::Function f = doubling();
   TestBed::Shape shape;
   shape.reaches = {kNear};
   shape.round = 1 << 20;
@@ -187,6 +193,29 @@ TEST(TestBed, WhatAKernelWritesOverIsWrittenAnew) {
   void* arguments[] = {bed->get(), nullptr};
   EXPECT_EQ(TestBed::renew(arguments, 0, 1, nullptr), 0);
   EXPECT_EQ(data[0], before);
+}
+
+// Slices of each 64 bytes, pieces of the whole, or all of it by the first thread.
+TEST(TestBed, ThreadsTouchWhatTheyTouchedLast) {
+  const loop::Function f = doubling();
+  const auto touched_by_second = [&](uint64_t period) {
+    TestBed::Shape shape;
+    shape.reaches = {{Reach::Kind::Near, 0, period}};
+    shape.round = 1 << 20;
+    shape.threads = 2;
+    const auto bed = *TestBed::make(f, shape);
+    bed->begin();
+    auto* data = static_cast<float*>(bed->argument(0, 0));
+    for (int i = 0; i < 64; ++i) data[i] = 1e30F;
+    void* arguments[] = {bed.get(), nullptr};
+    EXPECT_EQ(TestBed::renew(arguments, 1, 2, nullptr), 0);
+    std::string out;
+    for (int i = 0; i < 64; i += 8) out += data[i] == 1e30F ? '-' : 'x';
+    return out;
+  };
+  EXPECT_EQ(touched_by_second(64), "-x-x-x-x");
+  EXPECT_EQ(touched_by_second(Reach::kWhole), "----xxxx");
+  EXPECT_EQ(touched_by_second(Reach::kFirst), "--------");
 }
 
 TEST(Measure, AKernelHasATimeInEveryState) {

@@ -55,6 +55,7 @@ TEST(Reach, ByTheSizesOfTheCaches) {
   const CacheSizes caches{uint64_t{2} << 20, uint64_t{100} << 20};
   const auto at = [&](uint64_t bytes) { return reach_of(bytes, bytes, caches); };
   EXPECT_EQ(text(at(0)), "n");
+  EXPECT_EQ(text(Reach{Reach::Kind::Near, 0, 256}), "n/256");
   EXPECT_EQ(at(600 << 10).kind, Reach::Kind::Second);
   EXPECT_EQ(at(600 << 10).bytes, uint64_t{1} << 20);
   EXPECT_EQ(at(2 << 20).bytes, uint64_t{2} << 20);
