@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -38,6 +39,28 @@ Tensor first_elements(const Tensor& all, const std::vector<int64_t>& dims) {
 
 Diagnostic failure(const iso_error& error) { return {"E-run", error.message}; }
 
+void add_watch(Plan& plan, const Watch& watch) {
+  constexpr double kFlops = 50e9, kBytes = 10e9;  // per second: about what kernels reach
+  const bool jumps =
+      std::any_of(plan.steps.begin(), plan.steps.end(), [](const Step& s) { return s.control != Control::Kernel; });
+  if (!watch.kernel || jumps) return;
+  Step look;
+  look.function = kWatchStep;
+  look.arguments = {{Space::Address, 0, reinterpret_cast<uintptr_t>(watch.argument)}};
+  look.tasks = watch.tasks;
+  std::vector<Step> steps;
+  double since = 0;
+  for (Step& s : plan.steps) {
+    if (since >= watch.seconds) {
+      steps.push_back(look);
+      since = 0;
+    }
+    since += std::max(s.flops / kFlops, s.bytes / kBytes);
+    steps.push_back(std::move(s));
+  }
+  plan.steps = std::move(steps);
+}
+
 }  // namespace
 
 Expected<std::shared_ptr<const Executable>> Executable::build(const ir::Graph& graph, const ir::OpTable& table,
@@ -53,8 +76,9 @@ Expected<std::shared_ptr<const Executable>> Executable::build(const ir::Graph& g
   ISOMER_TRY(codegen::Jit jit, codegen::Jit::load(objects));
   auto impl = std::make_unique<Impl>(
       Impl{std::move(jit), nullptr, nullptr, lowered.least_arena_bytes, lowered.functions.size()});
+  add_watch(lowered.plan, options.watch);
   ISOMER_TRY(impl->program, HostProgram::make(std::move(lowered.plan), [&](std::string_view name) {
-               return reinterpret_cast<iso_kernel>(impl->jit.find(name));
+               return name == kWatchStep ? options.watch.kernel : reinterpret_cast<iso_kernel>(impl->jit.find(name));
              }));
   iso_error error;
   impl->model = iso_open_program(impl->program->get(), &error);

@@ -10,16 +10,28 @@
 #include "compile/lower.h"
 #include "compile/threads.h"
 #include "ir/graph.h"
+#include "runtime/abi.h"
 #include "runtime/isomer.h"
 #include "tensor/tensor.h"
 
 namespace isomer::compile {
+
+// A kernel of the caller's that runs between the steps of a plan, as often as they are expected to take so long; in front of the
+// first and behind the last there is none. Plans with jumps have none at all.
+struct Watch {
+  iso_kernel kernel = nullptr;
+  void* argument = nullptr;
+  int tasks = 1;
+  double seconds = 0;
+};
+inline constexpr const char* kWatchStep = "watch";  // the function of its steps
 
 struct ExecutableOptions {
   LowerOptions lower;
   bool wide = false;          // floats in double: with lower.fuse off, the naive reference
   int compile_threads = 0;    // 0: one per core
   std::string dump_dir = {};  // per kernel: loops, LLVM's IR, assembly
+  Watch watch = {};
 };
 
 class Executable {

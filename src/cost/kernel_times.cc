@@ -129,9 +129,8 @@ KernelTimes::Known KernelTimes::known(const Item& item, bool look_up) {
 
 std::string KernelTimes::key_of(const Item& item) const {
   const auto& roles = item.subject.roles;
-  const bool standard = item.subject.context.reaches.empty();
-  const bool far =
-      standard && options_.far_weights && std::find(roles.begin(), roles.end(), Role::Weight) != roles.end();
+  const bool far = !item.subject.in_plan() && options_.far_weights &&
+                   std::find(roles.begin(), roles.end(), Role::Weight) != roles.end();
   return far ? "far " + item.key : item.key;
 }
 

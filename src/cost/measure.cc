@@ -81,10 +81,10 @@ Expected<void> Rig::build(iso_kernel kernel) {
   TestBed::Shape shape;
   for (const Role r : subject_.roles) shape.weights.push_back(r == Role::Weight);
   shape.reaches = subject_.context.reaches;
-  if (shape.reaches.empty())
-    shape.reaches = standard_reaches(f, shape.weights, options_.far_weights);
-  else
+  if (subject_.in_plan())
     shape.most_copies = kContextCopies;
+  else
+    shape.reaches = standard_reaches(f, shape.weights, options_.far_weights);
   shape.same = subject_.context.same;
   shape.round = subject_.context.round;
   // What takes longer than a round gets few of its bytes from its weights.
@@ -109,7 +109,7 @@ Expected<void> Rig::build(iso_kernel kernel) {
     prepare.tasks = options_.threads;
     // In a plan every thread has what it touched last; in the standard state what runs on one thread has its arguments in that
     // thread's caches: the runtime decides the same for both.
-    if (subject_.context.reaches.empty()) {
+    if (!subject_.in_plan()) {
       prepare.flops = f.tasks() > 1 ? subject_.flops : 1;
       prepare.bytes = f.tasks() > 1 ? subject_.bytes : 1;
     }
@@ -213,7 +213,7 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
   if (too_slow(kColdLimit)) return summarise(times(Worth::Disturbed));
   samples_.clear();
   const auto start = Clock::now();
-  const size_t least = subject_.context.reaches.empty() ? kLeastRuns : kLeastRounds * bed_->copies();
+  const size_t least = subject_.in_plan() ? kLeastRounds * bed_->copies() : kLeastRuns;
   const auto enough = [&](const std::vector<double>& runs) {
     return runs.size() >= least || std::accumulate(runs.begin(), runs.end(), 0.0) >= kLeastSeconds;
   };
@@ -229,7 +229,7 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
     if ((agree && timed > options_.seconds / 4) || timed > options_.seconds) break;
   }
   if (!bed_->intact()) return failure("the kernel writes outside of its buffers");
-  if (enough(good)) return subject_.context.reaches.empty() ? summarise(good) : mean_of_copies();
+  if (enough(good)) return subject_.in_plan() ? mean_of_copies() : summarise(good);
   good = times(Worth::Converted);
   return summarise(enough(good) ? good : times(Worth::Disturbed));
 }
@@ -258,17 +258,24 @@ Expected<void> complete(std::vector<Subject>& subjects, const loop::Target& targ
   return {};
 }
 
-// Whether two goes agree on the least: one alone may have been lucky, or the others disturbed.
-bool confirmed(std::vector<Timing> goes) {
+// Whether two goes agree: on the least, since one alone may have been lucky; of a kernel in a plan, whose time stands beside
+// those of whole runs, on what is in the middle.
+bool confirmed(std::vector<Timing> goes, bool in_plan) {
+  if (goes.size() < 2) return false;
   std::sort(goes.begin(), goes.end(), by_time);
-  return goes.size() >= 2 && goes[1].seconds <= kConfirmed * goes[0].seconds;
+  const auto agree = [&](size_t i) { return goes[i + 1].seconds <= kConfirmed * goes[i].seconds; };
+  const size_t middle = goes.size() / 2;
+  return in_plan ? agree(middle - 1) || (goes.size() % 2 == 1 && agree(middle)) : agree(0);
 }
 
-// Between the two quickest.
-Timing one_of(std::vector<Timing> goes) {
+// Between the two quickest: a go in a slow moment would make a kernel look slower than the one it is compared with. In a plan
+// the one in the middle, as whole runs are timed.
+Timing one_of(std::vector<Timing> goes, bool in_plan) {
   std::sort(goes.begin(), goes.end(), by_time);
-  Timing t = goes[0];
-  if (goes.size() > 1) t.seconds = (goes[0].seconds + goes[1].seconds) / 2;
+  const size_t low = in_plan ? (goes.size() - 1) / 2 : 0;
+  const size_t high = in_plan ? goes.size() / 2 : std::min<size_t>(1, goes.size() - 1);
+  Timing t = goes[low];
+  t.seconds = (goes[low].seconds + goes[high].seconds) / 2;
   t.runs = 0;
   for (const Timing& go : goes) t.runs += go.runs;
   return t;
@@ -302,7 +309,7 @@ std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const Measu
   const int most = options.goes > 1 ? options.goes + kDoubtGoes : 1;
   for (int go = 0; go < most; ++go)
     for (size_t i = 0; i < subjects.size(); ++i) {
-      if (failed[i] || (go >= options.goes && confirmed(goes[i]))) continue;
+      if (failed[i] || (go >= options.goes && confirmed(goes[i], subjects[i].in_plan()))) continue;
       Expected<Timing> t = measure_one(subjects[i], part);
       if (t.ok())
         goes[i].push_back(*t);
@@ -311,7 +318,7 @@ std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const Measu
       if (options.between) options.between();
     }
   for (size_t i = 0; i < subjects.size(); ++i)
-    out.push_back(failed[i] ? Expected<Timing>(*failed[i]) : Expected<Timing>(one_of(goes[i])));
+    out.push_back(failed[i] ? Expected<Timing>(*failed[i]) : Expected<Timing>(one_of(goes[i], subjects[i].in_plan())));
   return out;
 }
 

@@ -31,6 +31,7 @@ struct Subject {
   CoreShare core_share = 1;
   Context context = {};  // in a plan; without reaches: the standard state
   Code code = {};        // without an entry: it is made first
+  bool in_plan() const { return !context.reaches.empty(); }
 };
 
 struct MeasureOptions {

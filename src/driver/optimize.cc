@@ -341,7 +341,7 @@ class Optimization {
     for (size_t k = 0; k < sets.size(); ++k) {
       const std::vector<Tensor>& inputs = sets[k];
       if (k == expected_.size()) {
-        ISOMER_TRY(std::vector<Tensor> outputs, reference_outputs(sized, inputs, options_.threads));
+        ISOMER_TRY(std::vector<Tensor> outputs, reference_outputs(sized, inputs));
         expected_.push_back(std::move(outputs));
       }
       const std::vector<Tensor>& expected = expected_[k];
@@ -349,17 +349,17 @@ class Optimization {
       const std::vector<OutputError> errors = output_errors(sized, outputs, expected);
       if (worst(errors) > worst(out_.errors) || out_.errors.empty()) out_.errors = errors;
       if (!(worst(errors) > options_.tolerance)) continue;
-      ISOMER_TRY(const std::vector<OutputError> own, own_errors(sized, inputs, expected, options_.threads));
+      ISOMER_TRY(const std::vector<OutputError> own, own_errors(sized, inputs, expected));
       if (worst(own) > worst(out_.own_errors)) out_.own_errors = own;
       // Where rounding may hide a fault, the two are compared without it: in double, by the tolerance as it is.
       if (!(worst(beyond(errors, own)) > options_.tolerance)) {
         ISOMER_TRY(const ir::Graph graph, with_sizes(result.graph, out_.assumed));
-        ISOMER_TRY(const std::vector<Tensor> meaning, reference_outputs(graph, inputs, options_.threads));
+        ISOMER_TRY(const std::vector<Tensor> meaning, reference_outputs(graph, inputs));
         if (!(worst(output_errors(sized, meaning, expected)) > options_.tolerance)) continue;
       }
       ISOMER_TRY(const ir::Graph start, with_sizes(out_.start, out_.assumed));
-      ISOMER_TRY(out_.culprit, find_culprit(start, rules_, applications(out_.steps), inputs, expected, own,
-                                            options_.tolerance, options_.threads));
+      ISOMER_TRY(out_.culprit,
+                 find_culprit(start, rules_, applications(out_.steps), inputs, expected, own, options_.tolerance));
       if (!out_.culprit) out_.culprit = Culprit{0, "", {}, worst(errors), false};
       return {};
     }

@@ -8,7 +8,7 @@
 namespace isomer::driver {
 namespace {
 
-constexpr size_t kRounds = 8;
+constexpr size_t kRounds = 8, kAlone = 3;  // of several, and of one that nothing is compared with
 // A turn: the first of its runs finds the weights of the others in the caches, which no run of a model by itself does.
 constexpr size_t kTurnRuns = 2;
 constexpr double kTurnSeconds = 0.02;
@@ -71,8 +71,9 @@ Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const 
     ISOMER_CHECK_OK(e->prepare(inputs));
     ISOMER_CHECK_OK(e->run(inputs));
   }
+  const size_t least = runners.size() > 1 ? kRounds : kAlone;
   std::vector<Round> rounds;
-  for (const double begin = clock_of(false); rounds.size() < kRounds || clock_of(false) - begin < options.seconds;) {
+  for (const double begin = clock_of(false); rounds.size() < least || clock_of(false) - begin < options.seconds;) {
     Round round;
     for (Executor* e : runners) {
       ISOMER_TRY(const double seconds, turn(*e, inputs, options));

@@ -73,9 +73,8 @@ std::optional<std::vector<uint64_t>> outputs_of(const ir::Graph& g) {
   return out;
 }
 
-Expected<std::vector<Tensor>> run(const ir::Graph& graph, const std::vector<Tensor>& inputs, int threads, bool plain) {
+Expected<std::vector<Tensor>> run(const ir::Graph& graph, const std::vector<Tensor>& inputs, bool plain) {
   ExecutorOptions options;
-  options.native.threads = threads;
   options.native.naive = plain;
   options.optimise = !plain;
   ISOMER_TRY(Executor executor, Executor::make(graph, options));
@@ -128,9 +127,8 @@ Expected<FieldTests> test_over_field(const ir::Graph& start, const std::vector<c
   return out;
 }
 
-Expected<std::vector<Tensor>> reference_outputs(const ir::Graph& graph, const std::vector<Tensor>& inputs,
-                                                int threads) {
-  return run(graph, inputs, threads, true);
+Expected<std::vector<Tensor>> reference_outputs(const ir::Graph& graph, const std::vector<Tensor>& inputs) {
+  return run(graph, inputs, true);
 }
 
 std::vector<OutputError> output_errors(const ir::Graph& graph, const std::vector<Tensor>& found,
@@ -156,9 +154,8 @@ double worst(const std::vector<OutputError>& errors) {
 }
 
 Expected<std::vector<OutputError>> own_errors(const ir::Graph& graph, const std::vector<Tensor>& inputs,
-                                              const std::vector<Tensor>& expected, int threads) {
+                                              const std::vector<Tensor>& expected) {
   ExecutorOptions options;
-  options.native.threads = threads;
   options.native.accuracy = Accuracy::Strict;
   options.optimise = false;
   ISOMER_TRY(Executor executor, Executor::make(graph, options));
@@ -175,12 +172,12 @@ std::vector<OutputError> beyond(std::vector<OutputError> errors, const std::vect
 Expected<std::optional<Culprit>> find_culprit(const ir::Graph& start, const std::vector<const rewrite::Rule*>& rules,
                                               const std::vector<search::Application>& applications,
                                               const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected,
-                                              const std::vector<OutputError>& own, double tolerance, int threads) {
+                                              const std::vector<OutputError>& own, double tolerance) {
   const auto error_after = [&](size_t count) -> Expected<double> {
     search::Step some;
     some.applications.assign(applications.begin(), applications.begin() + static_cast<ptrdiff_t>(count));
     ISOMER_TRY(const search::Replayed replayed, search::replay(start, ops::table(), rules, {some}));
-    ISOMER_TRY(const std::vector<Tensor> found, run(replayed.graph, inputs, threads, false));
+    ISOMER_TRY(const std::vector<Tensor> found, run(replayed.graph, inputs, false));
     return worst(beyond(output_errors(start, found, expected), own));
   };
   ISOMER_TRY(double error, error_after(applications.size()));

@@ -38,8 +38,9 @@ struct FieldTests {
 Expected<FieldTests> test_over_field(const ir::Graph& start, const std::vector<const rewrite::Rule*>& rules,
                                      const std::vector<search::Step>& steps);
 
+// What follows runs on all cores: nothing is timed meanwhile.
 // The reference outputs of a model, as plain loops in double give them.
-Expected<std::vector<Tensor>> reference_outputs(const ir::Graph& graph, const std::vector<Tensor>& inputs, int threads);
+Expected<std::vector<Tensor>> reference_outputs(const ir::Graph& graph, const std::vector<Tensor>& inputs);
 std::vector<OutputError> output_errors(const ir::Graph& graph, const std::vector<Tensor>& found,
                                        const std::vector<Tensor>& expected);
 double worst(const std::vector<OutputError>& errors);
@@ -48,7 +49,7 @@ double worst(const std::vector<OutputError>& errors);
 // round more, against the reference. Where values cancel (a variance as a difference of squares, a rounding to bytes)
 // that is far above any tolerance, whoever runs the model.
 Expected<std::vector<OutputError>> own_errors(const ir::Graph& graph, const std::vector<Tensor>& inputs,
-                                              const std::vector<Tensor>& expected, int threads);
+                                              const std::vector<Tensor>& expected);
 // The errors without those of outputs that stay within a small multiple of what rounding does to them.
 std::vector<OutputError> beyond(std::vector<OutputError> errors, const std::vector<OutputError>& own);
 
@@ -56,6 +57,6 @@ std::vector<OutputError> beyond(std::vector<OutputError> errors, const std::vect
 Expected<std::optional<Culprit>> find_culprit(const ir::Graph& start, const std::vector<const rewrite::Rule*>& rules,
                                               const std::vector<search::Application>& applications,
                                               const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected,
-                                              const std::vector<OutputError>& own, double tolerance, int threads);
+                                              const std::vector<OutputError>& own, double tolerance);
 
 }  // namespace isomer::driver

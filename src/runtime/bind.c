@@ -32,7 +32,8 @@ static int same_dims(const iso_tensor* tensor, const iso_buffer* buffer) {
   return 1;
 }
 
-static int check(const side* s, const iso_tensor* tensor, const iso_buffer* buffer, iso_error* error) {
+/* Texts are made for a failure alone: they take longer than a small model's kernel. */
+static int wrong_type(const side* s, const iso_tensor* tensor, const iso_buffer* buffer, iso_error* error) {
   char wanted[160], found[160];
   iso_type_text(wanted, sizeof wanted, tensor->dtype, tensor->rank, tensor->dims);
   if (buffer->dtype && buffer->dtype != tensor->dtype) {
@@ -45,10 +46,14 @@ static int check(const side* s, const iso_tensor* tensor, const iso_buffer* buff
     return iso_fail(error, ISO_BAD_SHAPE, "The %s '%.80s' is %s, and the buffer is %s.", s->kind, tensor->name, wanted,
                     found);
   }
-  if (buffer->bytes != tensor->bytes) {
-    return iso_fail(error, ISO_BAD_SHAPE, "The %s '%.80s' is %s, which is %llu bytes, and the buffer has %llu.",
-                    s->kind, tensor->name, wanted, (unsigned long long)tensor->bytes,
-                    (unsigned long long)buffer->bytes);
+  return iso_fail(error, ISO_BAD_SHAPE, "The %s '%.80s' is %s, which is %llu bytes, and the buffer has %llu.", s->kind,
+                  tensor->name, wanted, (unsigned long long)tensor->bytes, (unsigned long long)buffer->bytes);
+}
+
+static int check(const side* s, const iso_tensor* tensor, const iso_buffer* buffer, iso_error* error) {
+  if ((buffer->dtype && buffer->dtype != tensor->dtype) || (buffer->dims && !same_dims(tensor, buffer)) ||
+      buffer->bytes != tensor->bytes) {
+    return wrong_type(s, tensor, buffer, error);
   }
   if (!buffer->data && tensor->bytes) {
     return iso_fail(error, ISO_BAD_ARGUMENT, "The buffer of the %s '%.80s' is NULL.", s->kind, tensor->name);
