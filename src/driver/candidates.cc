@@ -40,6 +40,7 @@ Expected<void> CandidateMaker::compile(Candidate& c) const {
   ExecutorOptions o;
   o.native.threads = pricer_.options().threads;
   o.native.accuracy = accuracy;
+  o.native.watch = std::make_shared<compile::Watch>(watch_->watch());
   ISOMER_TRY(Executor e, Executor::make(sized, o));
   c.executor = std::make_unique<Executor>(std::move(e));
   return {};
@@ -61,7 +62,7 @@ RaceOptions CandidateMaker::race_options(double seconds) const {
   RaceOptions how;
   how.seconds = seconds;
   how.threads = pricer_.options().threads;
-  how.target = pricer_.options().target;
+  how.watch = watch_.get();
   how.usual = pricer_.usual();
   return how;
 }

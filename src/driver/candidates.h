@@ -33,7 +33,11 @@ class CandidateMaker {
  public:
   CandidateMaker(const ir::Graph& start, const std::vector<const rewrite::Rule*>& rules, const Sizes& sizes,
                  cost::Pricer& pricer)
-      : start_(start), rules_(rules), sizes_(sizes), pricer_(pricer) {}
+      : start_(start),
+        rules_(rules),
+        sizes_(sizes),
+        pricer_(pricer),
+        watch_(std::make_unique<CoreWatch>(pricer.options().target, pricer.options().threads)) {}
 
   // Not compiled.
   Expected<Candidate> make(const std::vector<search::Step>& steps, const std::string& labels) const;
@@ -57,6 +61,7 @@ class CandidateMaker {
   const std::vector<const rewrite::Rule*>& rules_;
   const Sizes& sizes_;
   cost::Pricer& pricer_;
+  std::unique_ptr<CoreWatch> watch_;  // stays where it is: compiled candidates know it
 };
 
 }  // namespace isomer::driver

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "codegen/codegen.h"
@@ -55,6 +56,7 @@ Expected<ExecutablePtr> build_at(const ir::Graph& graph, const NativeOptions& op
   o.lower.bounded = true;
   o.compile_threads = options.compile_threads;
   o.dump_dir = options.dump;
+  if (options.watch) o.watch = *options.watch;
   ISOMER_TRY(ExecutablePtr executable, compile::Executable::build(graph, ops::table(), o));
   ISOMER_CHECK_OK(admit(executable->plan()));
   return executable;
@@ -109,10 +111,16 @@ Expected<std::vector<Tensor>> Native::run(const std::vector<Tensor>& inputs) {
 
 NativeFacts Native::facts() const {
   const compile::Plan& plan = impl_->executable->plan();
-  return {plan.steps.size(),   impl_->executable->function_count(),
-          plan.arena_bytes,    impl_->executable->least_arena_bytes(),
-          plan.weight_bytes(), plan.scratch_bytes(),
-          plan.target.name,    impl_->accuracy};
+  const auto looks = std::count_if(plan.steps.begin(), plan.steps.end(),
+                                   [](const compile::Step& s) { return s.function == compile::kWatchStep; });
+  return {plan.steps.size() - static_cast<size_t>(looks),
+          impl_->executable->function_count(),
+          plan.arena_bytes,
+          impl_->executable->least_arena_bytes(),
+          plan.weight_bytes(),
+          plan.scratch_bytes(),
+          plan.target.name,
+          impl_->accuracy};
 }
 
 std::vector<StepTime> Native::times() const {

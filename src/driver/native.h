@@ -14,7 +14,8 @@
 
 namespace isomer::compile {
 class Threads;
-}
+struct Watch;
+}  // namespace isomer::compile
 
 namespace isomer::driver {
 
@@ -22,11 +23,12 @@ struct NativeOptions {
   int threads = 0;     // of one run; 0: one per core
   bool naive = false;  // every stage a kernel of its own, plain loops, floats in double: the compiled reference
   Accuracy accuracy = Accuracy::Checked;
-  bool poison = false;                            // for tests: memory that no step has written yet is NaN
-  bool profile = false;                           // measure every step
-  int compile_threads = 0;                        // 0: one per core
-  std::shared_ptr<compile::Threads> shared = {};  // with other graphs, in place of threads of its own
-  std::string dump = {};                          // folder for loops, LLVM's IR and assembly of every kernel
+  bool poison = false;                               // for tests: memory that no step has written yet is NaN
+  bool profile = false;                              // measure every step
+  int compile_threads = 0;                           // 0: one per core
+  std::shared_ptr<compile::Threads> shared = {};     // with other graphs, in place of threads of its own
+  std::shared_ptr<const compile::Watch> watch = {};  // that looks on between the steps
+  std::string dump = {};                             // folder for loops, LLVM's IR and assembly of every kernel
 };
 
 // What a compiled graph takes.

@@ -46,19 +46,25 @@ double ratio_of(const std::vector<Round>& rounds, size_t runner) {
   return std::max(reached, low_one(rounds, runner) / low_one(rounds, 0));
 }
 
+// Seconds of a run at the usual rate, without the looks at the rates that it had.
+Expected<double> timed(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
+  const bool alone = options.threads == 1;
+  options.watch->start();
+  const double start = clock_of(alone), start_on_clock = clock_of(false);
+  ISOMER_CHECK_OK(executor.run(inputs));
+  const double passed = clock_of(alone) - start, on_clock = clock_of(false) - start_on_clock;
+  const Stretches run = options.watch->stop();
+  const double looks = std::max(0.0, on_clock - seconds_of(run));
+  return (passed - looks) / seconds_of(run) * at_usual_rate(run, options.usual.of(options.watch->units()), kCoreShare);
+}
+
 Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
-  const cost::Units units = cost::fastest_units(options.target);
-  const auto look = [&] { return cost::lowest_core_rate(units, options.target, options.threads); };
   std::vector<double> seconds;
   const double begin = clock_of(false);
-  double before = look();
+  options.watch->look();
   while (seconds.size() < kTurnRuns || clock_of(false) - begin < kTurnSeconds) {
-    const double start = clock_of(options.threads == 1);
-    ISOMER_CHECK_OK(executor.run(inputs));
-    const double passed = clock_of(options.threads == 1) - start;
-    const double after = look();
-    seconds.push_back(cost::at_usual_rate(passed, (before + after) / 2, options.usual.of(units), kCoreShare));
-    before = after;
+    ISOMER_TRY(const double run, timed(executor, inputs, options));
+    seconds.push_back(run);
   }
   return low_one(std::move(seconds));
 }

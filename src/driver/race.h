@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cost/core_rate.h"
+#include "driver/core_watch.h"
 #include "driver/executor.h"
-#include "loop/target.h"
 
 namespace isomer::driver {
 
@@ -13,8 +13,8 @@ struct RaceOptions {
   double seconds = 2;
   // Of each executor. Of one the processor time counts, to which others on the machine add little; else the time on the clock.
   int threads = 1;
-  // Times are converted to the usual rate of the core, as those of kernels are (cost/core_rate.h).
-  loop::Target target;
+  // Times are converted to the usual rate of the cores, as those of kernels are. The executors may be compiled with the watch.
+  CoreWatch* watch = nullptr;
   cost::Rates usual = {};
 };
 

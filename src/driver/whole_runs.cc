@@ -10,6 +10,7 @@
 #include "codegen/codegen.h"
 #include "compile/executable.h"
 #include "cost/measure.h"
+#include "driver/core_watch.h"
 #include "ops/table.h"
 #include "passes/manager.h"
 
@@ -20,62 +21,9 @@ constexpr int kTurnRuns = 2;      // samples of each kind
 constexpr double kTurnShare = 5;  // turns take one of so many seconds
 constexpr double kTurnSeconds = 0.01;
 constexpr double kLeastSeconds = 0.001;  // of a sample
-constexpr double kWatchSeconds = 0.002;  // between two looks at the rate in a long run
 
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// A part of a run, and the rate that the core had meanwhile.
-struct Part {
-  double seconds = 0, rate = 0;
-};
-using Sample = std::vector<Part>;
-double sum(const Sample& sample) {
-  return std::accumulate(sample.begin(), sample.end(), 0.0, [](double s, const Part& p) { return s + p.seconds; });
-}
-
-struct Look {
-  double begin = 0, end = 0, rate = 0;  // when, in seconds since the watch began
-};
-
-// Looks at the cores' rates between the steps of a run: what a neighbour takes changes within milliseconds.
-class CoreWatch {
- public:
-  CoreWatch(const loop::Target& target, int threads)
-      : target_(target), units_(cost::fastest_units(target)), looks_(static_cast<size_t>(threads)) {}
-
-  compile::Watch watch() { return {&CoreWatch::look, this, static_cast<int>(looks_.size()), kWatchSeconds}; }
-  double now() const { return since(begin_); }
-  double rate() const { return cost::lowest_core_rate(units_, target_, static_cast<int>(looks_.size())); }
-
-  // Those since the last call, of all threads: from the first begin to the last end, the lowest rate.
-  std::vector<Look> take() {
-    std::vector<Look> out = std::exchange(looks_[0], {});
-    for (size_t t = 1; t < looks_.size(); ++t) {
-      const std::vector<Look> others = std::exchange(looks_[t], {});
-      for (size_t i = 0; i < std::min(out.size(), others.size()); ++i)
-        out[i] = {std::min(out[i].begin, others[i].begin), std::max(out[i].end, others[i].end),
-                  std::min(out[i].rate, others[i].rate)};
-    }
-    return out;
-  }
-
- private:
-  static int32_t look(void* const* arguments, int64_t begin, int64_t end, void* /*scratch*/) {
-    auto* self = static_cast<CoreWatch*>(arguments[0]);
-    for (auto t = static_cast<size_t>(begin); t < static_cast<size_t>(end); ++t) {
-      const double start = self->now();
-      const double rate = cost::core_rate(self->units_, self->target_);
-      self->looks_[t].push_back({start, self->now(), rate});
-    }
-    return 0;
-  }
-
-  const loop::Target target_;
-  const cost::Units units_;
-  const Clock::time_point begin_ = Clock::now();
-  std::vector<std::vector<Look>> looks_;  // by task, which is a thread
-};
 
 }  // namespace
 
@@ -84,10 +32,9 @@ struct WholeRuns::Impl {
   std::shared_ptr<const compile::Executable> executable;
   std::vector<Tensor> inputs, outputs;
   compile::Runner plain, profiled;
-  cost::Units units;
   std::vector<double> totals = {};  // of each step so far
-  std::vector<Sample> whole = {};
-  std::vector<std::vector<Part>> steps = {};  // by step of the model
+  std::vector<Stretches> whole = {};
+  std::vector<Stretches> steps = {};  // by step of the model, a stretch for each sample
   std::optional<Diagnostic> failed = {};
   std::optional<Clock::time_point> first = {};
   double spent = 0;
@@ -124,10 +71,9 @@ Expected<std::unique_ptr<WholeRuns>> WholeRuns::make(const ir::Graph& graph, std
   ISOMER_TRY(compile::Runner profiled, compile::Runner::make(executable, threads, ISO_PROFILE));
   ISOMER_TRY(std::vector<Tensor> outputs, plain.run(inputs));
   ISOMER_CHECK_OK(profiled.run_into(inputs, outputs));
-  auto impl =
-      std::unique_ptr<Impl>(new Impl{std::move(watch), executable, std::move(inputs), std::move(outputs),
-                                     std::move(plain), std::move(profiled), cost::fastest_units(build.lower.target)});
-  for (size_t s = 0; s < impl->new_times().size(); ++s)
+  auto impl = std::unique_ptr<Impl>(new Impl{std::move(watch), executable, std::move(inputs), std::move(outputs),
+                                             std::move(plain), std::move(profiled)});
+  for (size_t s = 0, count = impl->new_times().size(); s < count; ++s)
     if (!impl->is_look(s)) impl->steps.emplace_back();
   return std::unique_ptr<WholeRuns>(new WholeRuns(std::move(impl)));
 }
@@ -135,7 +81,7 @@ Expected<std::unique_ptr<WholeRuns>> WholeRuns::make(const ir::Graph& graph, std
 // Of a model of microseconds many in a row: threads that nobody needs for a while fall asleep, and a look leaves its own bytes in
 // the caches.
 Expected<int> WholeRuns::Impl::runs(compile::Runner& runner) {
-  watch->take();
+  watch->start();
   int count = 0;
   const auto start = Clock::now();
   do ISOMER_CHECK_OK(runner.run_into(inputs, outputs));
@@ -145,19 +91,10 @@ Expected<int> WholeRuns::Impl::runs(compile::Runner& runner) {
 
 Expected<void> WholeRuns::Impl::run() {
   ISOMER_CHECK_OK(plain.run_into(inputs, outputs));
-  double rate = watch->rate();
+  watch->look();
   for (int i = 0; i < kTurnRuns; ++i) {
-    double at = watch->now();
     ISOMER_TRY(const int count, runs(plain));
-    const double end = watch->now(), last = watch->rate();
-    std::vector<Look> looks = watch->take();
-    looks.push_back({end, end, last});
-    Sample sample;
-    for (const Look& look : looks) {
-      sample.push_back({(look.begin - at) / count, (std::exchange(rate, look.rate) + look.rate) / 2});
-      at = look.end;
-    }
-    whole.push_back(std::move(sample));
+    whole.push_back(watch->stop(count));
   }
   return {};
 }
@@ -165,26 +102,18 @@ Expected<void> WholeRuns::Impl::run() {
 Expected<void> WholeRuns::Impl::run_profiled() {
   ISOMER_CHECK_OK(profiled.run_into(inputs, outputs));
   new_times();
-  double rate = watch->rate();
+  watch->look();
   for (int i = 0; i < kTurnRuns; ++i) {
     ISOMER_TRY(const int count, runs(profiled));
-    const double last = watch->rate();
+    watch->stop();
     const std::vector<double> seconds = new_times();
-    const std::vector<Look> looks = watch->take();
-    // Of several runs the looks of the last one stand for all.
-    const auto in_run =
-        static_cast<size_t>(std::count_if(executable->plan().steps.begin(), executable->plan().steps.end(),
-                                          [](const compile::Step& s) { return s.function == compile::kWatchStep; }));
-    size_t next = looks.size() - std::min(looks.size(), in_run), step = 0;
-    for (size_t s = 0; s < seconds.size(); ++s) {
-      if (is_look(s)) {
-        rate = looks[next++].rate;
-        continue;
-      }
-      const double after = next < looks.size() ? looks[next].rate : last;
-      steps[step++].push_back({seconds[s] / count, (rate + after) / 2});
-    }
-    rate = last;
+    const std::vector<double>& rates = watch->rates();  // of several runs those of the first stand for all
+    size_t look = 0, step = 0;
+    for (size_t s = 0; s < seconds.size(); ++s)
+      if (is_look(s))
+        ++look;
+      else
+        steps[step++].push_back({seconds[s] / count, (rates[look] + rates[look + 1]) / 2});
   }
   return {};
 }
@@ -212,23 +141,20 @@ double WholeRuns::Times::sum_of_steps() const { return std::accumulate(steps.beg
 
 Expected<WholeRuns::Times> WholeRuns::times(const cost::Rates& usual, cost::CoreShare share) const {
   if (impl_->failed) return *impl_->failed;
-  const auto converted = [&](const Part& p) {
-    return cost::at_usual_rate(p.seconds, p.rate, usual.of(impl_->units), share);
-  };
+  const double rate = usual.of(impl_->watch->units());
   std::vector<double> clock, whole;
-  for (const Sample& s : impl_->whole) {
-    clock.push_back(sum(s));
-    whole.push_back(0);
-    for (const Part& p : s) whole.back() += converted(p);
+  for (const Stretches& run : impl_->whole) {
+    clock.push_back(seconds_of(run));
+    whole.push_back(at_usual_rate(run, rate, share));
   }
   Times out;
   if (clock.empty()) return out;
   out.fastest = *std::min_element(clock.begin(), clock.end());
   out.median = cost::summarise(std::move(clock)).seconds;
   out.seconds = cost::summarise(std::move(whole)).seconds;
-  for (const std::vector<Part>& parts : impl_->steps) {
+  for (const Stretches& samples : impl_->steps) {
     std::vector<double> seconds;
-    for (const Part& p : parts) seconds.push_back(converted(p));
+    for (const Stretch& s : samples) seconds.push_back(at_usual_rate({s}, rate, share));
     out.steps.push_back(cost::summarise(std::move(seconds)).seconds);
   }
   return out;

@@ -1,0 +1,80 @@
+#ifdef ISOMER_HAS_COMPILER
+#include "driver/core_watch.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace isomer::driver {
+namespace {
+
+constexpr double kSeconds = 0.002;  // between two looks in a run, about
+
+}  // namespace
+
+double seconds_of(const Stretches& run) {
+  return std::accumulate(run.begin(), run.end(), 0.0, [](double s, const Stretch& p) { return s + p.seconds; });
+}
+
+double at_usual_rate(const Stretches& run, double usual, cost::CoreShare share) {
+  double out = 0;
+  for (const Stretch& s : run) out += cost::at_usual_rate(s.seconds, s.rate, usual, share);
+  return out;
+}
+
+CoreWatch::CoreWatch(const loop::Target& target, int threads)
+    : target_(target),
+      units_(cost::fastest_units(target)),
+      zero_(std::chrono::steady_clock::now()),
+      looks_(static_cast<size_t>(std::max(threads, 1))) {}
+
+compile::Watch CoreWatch::watch() { return {&CoreWatch::look_on, this, static_cast<int>(looks_.size()), kSeconds}; }
+
+double CoreWatch::now() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - zero_).count();
+}
+
+void CoreWatch::look() { rate_ = cost::lowest_core_rate(units_, target_, static_cast<int>(looks_.size())); }
+
+void CoreWatch::start() {
+  for (std::vector<Look>& of_task : looks_) of_task.clear();
+  started_ = now();
+}
+
+Stretches CoreWatch::stop(int runs) {
+  const double end = now();
+  std::vector<Look> all = taken();
+  rates_ = {rate_};
+  look();
+  all.push_back({end, end, rate_});
+  Stretches out;
+  for (const Look& l : all) {
+    out.push_back({(l.begin - std::exchange(started_, l.end)) / runs, (rates_.back() + l.rate) / 2});
+    rates_.push_back(l.rate);
+  }
+  return out;
+}
+
+// Of all threads: from the first begin to the last end, the lowest rate.
+std::vector<CoreWatch::Look> CoreWatch::taken() {
+  std::vector<Look> out = looks_[0];
+  for (const std::vector<Look>& others : looks_)
+    for (size_t i = 0; i < std::min(out.size(), others.size()); ++i)
+      out[i] = {std::min(out[i].begin, others[i].begin), std::max(out[i].end, others[i].end),
+                std::min(out[i].rate, others[i].rate)};
+  return out;
+}
+
+int32_t CoreWatch::look_on(void* const* arguments, int64_t begin, int64_t end, void* /*scratch*/) {
+  auto* self = static_cast<CoreWatch*>(arguments[0]);
+  for (auto t = static_cast<size_t>(begin); t < static_cast<size_t>(end); ++t) {
+    const double start = self->now();
+    const double rate = cost::core_rate(self->units_, self->target_);
+    self->looks_[t].push_back({start, self->now(), rate});
+  }
+  return 0;
+}
+
+}  // namespace isomer::driver
+
+#endif  // ISOMER_HAS_COMPILER

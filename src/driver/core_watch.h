@@ -1,0 +1,54 @@
+// CoreWatch: the rates that the cores have while something runs: at its ends and, where it was compiled with watch(), between its
+// steps. What a neighbour takes changes within milliseconds, and two looks say little of what a run of hundreds had.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "compile/executable.h"
+#include "cost/core_rate.h"
+#include "loop/target.h"
+
+namespace isomer::driver {
+
+// Of a run, between two looks: seconds on the clock, and the mean rate of both.
+struct Stretch {
+  double seconds = 0, rate = 0;
+};
+using Stretches = std::vector<Stretch>;
+double seconds_of(const Stretches& run);
+// What the run would have taken at the usual rate.
+double at_usual_rate(const Stretches& run, double usual, cost::CoreShare share);
+
+// One run at a time, on as many threads.
+class CoreWatch {
+ public:
+  CoreWatch(const loop::Target& target, int threads);
+
+  compile::Watch watch();  // as long as this lives
+  cost::Units units() const { return units_; }
+
+  void look();   // before the first run
+  void start();  // right before a run; the last look was before it
+  // Right after it, or after so many of them: what one took, without the looks.
+  Stretches stop(int runs = 1);
+  // Of the last run: before it, between its steps, after it.
+  const std::vector<double>& rates() const { return rates_; }
+
+ private:
+  struct Look {
+    double begin = 0, end = 0, rate = 0;
+  };
+  static int32_t look_on(void* const* arguments, int64_t begin, int64_t end, void* scratch);
+  double now() const;
+  std::vector<Look> taken();
+
+  const loop::Target target_;
+  const cost::Units units_;
+  const std::chrono::steady_clock::time_point zero_;
+  std::vector<std::vector<Look>> looks_;  // by task, which is a thread
+  double rate_ = 0, started_ = 0;
+  std::vector<double> rates_;
+};
+
+}  // namespace isomer::driver
