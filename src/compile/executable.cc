@@ -51,7 +51,7 @@ void add_watch(Plan& plan, const Watch& watch) {
   std::vector<Step> steps;
   double since = 0;
   for (Step& s : plan.steps) {
-    if (since >= watch.seconds) {
+    if (!steps.empty() && since >= watch.seconds) {
       steps.push_back(look);
       since = 0;
     }
