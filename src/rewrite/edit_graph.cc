@@ -95,11 +95,22 @@ void EditGraph::set_origin(std::vector<std::string> origin, uint64_t key) {
   key_ = key;
 }
 
+void EditGraph::share(uint32_t id) {
+  if (!nodes_[id]->fresh || key(id) <= key_) return;
+  auto slot = std::make_shared<Slot>(*nodes_[id]);
+  slot->key = key_;
+  slot->node.origin = origin_;
+  nodes_[id] = std::move(slot);
+}
+
 ir::Value EditGraph::constant(Tensor value) {
   // Small ones only: comparing weights with each other is not worth it.
   if (value.size() <= 16)
     for (const uint32_t id : nodes_of(&ir::const_op()))
-      if (const Tensor* t = contents({id, 0}); t && *t == value) return {id, 0};
+      if (const Tensor* t = contents({id, 0}); t && *t == value) {
+        share(id);
+        return {id, 0};
+      }
   ir::Node n;
   n.op = &ir::const_op();
   n.types = {value.type()};
@@ -134,7 +145,11 @@ Expected<std::vector<ir::Value>> EditGraph::add(const ir::OpDef& op, std::vector
   if (!inputs.empty() && !inputs[0].is_none())
     for (const Use& u : uses_[inputs[0].node]) {
       const ir::Node& n = node(u.user);
-      if (n.op == &op && n.inputs == inputs && n.types.size() == outputs && n.attrs == kept) return results(u.user);
+      if (n.op == &op && n.inputs == inputs && n.types.size() == outputs && n.attrs == kept) {
+        const uint32_t there = u.user;
+        share(there);
+        return results(there);
+      }
     }
   std::vector<ir::OpContext::Input> in;
   for (const ir::Value& v : inputs) {
@@ -218,22 +233,31 @@ void EditGraph::remove(uint32_t id, std::vector<uint32_t>& removed, std::vector<
   }
 }
 
-// Topological, as near to the order the nodes had as that allows.
+// Topological, as near to the order the nodes had as that allows. Constants that rewrites made stand in front of their
+// first user: several rewrites may share one, and which of them was applied first must not show.
 std::vector<uint32_t> EditGraph::order() const {
   using Entry = std::pair<uint64_t, uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
   std::vector<uint32_t> missing(slots(), 0), out;
+  std::vector<bool> waits(slots(), false);  // constants whose first user has not come yet
+  for (uint32_t id = 0; id < slots(); ++id)
+    waits[id] = alive(id) && nodes_[id]->fresh && node(id).op == &ir::const_op() && !uses_[id].empty();
   for (uint32_t id = 0; id < slots(); ++id) {
-    if (!alive(id)) continue;
+    if (!alive(id) || waits[id]) continue;
     std::unordered_set<uint32_t> producers;
     for (const ir::Value& v : node(id).inputs)
-      if (!v.is_none()) producers.insert(v.node);
+      if (!v.is_none() && !waits[v.node]) producers.insert(v.node);
     missing[id] = static_cast<uint32_t>(producers.size());
     if (producers.empty()) ready.push({key(id), id});
   }
   while (!ready.empty()) {
     const uint32_t id = ready.top().second;
     ready.pop();
+    for (const ir::Value& v : node(id).inputs)
+      if (!v.is_none() && waits[v.node]) {
+        waits[v.node] = false;
+        out.push_back(v.node);
+      }
     out.push_back(id);
     std::unordered_set<uint32_t> users;
     for (const Use& u : uses_[id])

@@ -79,6 +79,8 @@ class EditGraph {
   };
 
   uint32_t append(ir::Node node, bool fresh);
+  // What rewrites share belongs to the one that comes first in the text, whichever was applied first.
+  void share(uint32_t id);
   int64_t number(const Dim& d);
   void raise_depth(uint32_t id);
   std::vector<uint32_t> order() const;
