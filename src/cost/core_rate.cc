@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <thread>
 
 #include "base/peak.h"
@@ -175,6 +176,16 @@ Rates usual_rates(const std::vector<Rates>& moments, Units units) {
 
 double at_usual_rate(double seconds, double rate, double usual, CoreShare share) {
   return rate > 0 && usual > 0 ? seconds * std::pow(rate / usual, share) : seconds;
+}
+
+double seconds_of(const Stretches& run) {
+  return std::accumulate(run.begin(), run.end(), 0.0, [](double s, const Stretch& p) { return s + p.seconds; });
+}
+
+double at_usual_rate(const Stretches& run, double usual, CoreShare share) {
+  double out = 0;
+  for (const Stretch& s : run) out += at_usual_rate(s.seconds, s.rate, usual, share);
+  return out;
 }
 
 bool is_usual(double rate, double usual) { return usual <= 0 || (rate >= kLow * usual && rate <= kHigh * usual); }

@@ -39,6 +39,13 @@ Rates usual_rates(const std::vector<Rates>& moments, Units units);
 using CoreShare = double;
 // What a run at this rate would have taken at the usual one. Rates of 0 are not known.
 double at_usual_rate(double seconds, double rate, double usual, CoreShare share);
+// Of a run, between two looks at the rate: seconds on the clock, and the mean rate of both.
+struct Stretch {
+  double seconds = 0, rate = 0;
+};
+using Stretches = std::vector<Stretch>;
+double seconds_of(const Stretches& run);
+double at_usual_rate(const Stretches& run, double usual, CoreShare share);
 // Whether the two are so close that the share hardly matters.
 bool is_usual(double rate, double usual);
 

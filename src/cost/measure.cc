@@ -30,6 +30,7 @@ constexpr double kRound = 0.01;                     // seconds of all copies
 constexpr uint64_t kNearCaches = 4;                 // second caches that the copies do not fit into
 constexpr size_t kContextCopies = 32;               // at most, of a kernel in a plan
 constexpr double kColdLimit = 3, kWarmLimit = 1.3;  // times the limit of a kernel, in its first run and later
+constexpr double kWatched = 0.003;                  // seconds: of longer ones the rate is looked at meanwhile
 constexpr double kLittle = 0.25, kMost = 0.8;       // of a kernel's time, that is the core's
 
 bool by_time(const Timing& a, const Timing& b) { return a.seconds < b.seconds; }
@@ -59,8 +60,9 @@ class Rig {
   };
   Expected<void> build(iso_kernel kernel);
   Expected<void> sample();
+  bool watched() const;
   Worth worth(const TestBed::Circumstances& when) const;
-  double seconds_of(double seconds, const TestBed::Circumstances& when) const;
+  double converted(double seconds, const TestBed::Circumstances& when) const;
   std::vector<double> times(Worth least) const;
   Timing mean_of_copies() const;
 
@@ -114,7 +116,10 @@ Expected<void> Rig::build(iso_kernel kernel) {
       prepare.bytes = f.tasks() > 1 ? subject_.bytes : 1;
     }
     compile::Step step;
-    step.function = "kernel";
+    step.function = watched() ? "watched" : "kernel";
+    if (watched())
+      step.arguments = {{compile::Space::Address, 0, reinterpret_cast<uintptr_t>(bed_.get())},
+                        {compile::Space::Address, 0, reinterpret_cast<uintptr_t>(kernel)}};
     step.tasks = f.tasks();
     step.backward = subject_.context.turned;
     step.scratch_bytes = static_cast<uint64_t>(f.scratch_bytes());
@@ -126,7 +131,7 @@ Expected<void> Rig::build(iso_kernel kernel) {
     plan.steps.push_back(std::move(step));
   }
   ISOMER_TRY(program_, compile::HostProgram::make(std::move(plan), [&](std::string_view name) {
-               return name == "prepare" ? &TestBed::renew : kernel;
+               return name == "prepare" ? &TestBed::renew : name == "watched" ? &TestBed::run_watched : kernel;
              }));
   iso_error error;
   model_ = iso_open_program(program_->get(), &error);
@@ -148,18 +153,32 @@ Expected<void> Rig::sample() {
     if (iso_step_profile(context_, static_cast<uint32_t>(i) * 2 + 1, &p, nullptr) != ISO_OK)
       return failure("the runtime has no times");
     const TestBed::Circumstances then = i < when.size() ? when[i] : TestBed::Circumstances();
-    samples_.push_back({seconds_of(p.seconds - totals_[i], then), i, worth(then)});
+    samples_.push_back({converted(p.seconds - totals_[i], then), i, worth(then)});
     totals_[i] = p.seconds;
   }
   return {};
 }
 
-double Rig::seconds_of(double seconds, const TestBed::Circumstances& when) const {
+// Of one thread, and longer than what a core's rate stays the same for.
+bool Rig::watched() const {
+  return options_.threads == 1 && subject_.function->tasks() > 1 && options_.usual.of(units_) > 0 &&
+         subject_.expected > kWatched;
+}
+
+double Rig::converted(double seconds, const TestBed::Circumstances& when) const {
+  Stretches run;
+  double at = 0, rate = when.rate_before;
+  for (const TestBed::Look& look : when.looks) {
+    run.push_back({look.at - at, (rate + look.rate) / 2});
+    at = look.at + look.seconds;
+    rate = look.rate;
+  }
+  run.push_back({std::max(0.0, seconds - at), (rate + when.rate_after) / 2});
+  double out = at_usual_rate(run, options_.usual.of(units_), subject_.core_share);
   // Of one thread that lost its core, the time that it had it for is not far off.
   const bool own = options_.threads == 1 && when.cpu_seconds > 0 && when.cpu_seconds < seconds;
-  if (!when.undisturbed && own) seconds = when.cpu_seconds;
-  const double rate = (when.rate_before + when.rate_after) / 2;
-  return at_usual_rate(seconds, rate, options_.usual.of(units_), subject_.core_share);
+  if (!when.undisturbed && own) out *= when.cpu_seconds / seconds;
+  return out;
 }
 
 // How well a run tells the kernel's time.
@@ -168,8 +187,10 @@ Rig::Worth Rig::worth(const TestBed::Circumstances& when) const {
   const double usual = options_.usual.of(units_);
   // Half the core's and half the memory's: nobody knows what another rate does to it.
   const bool unsure = subject_.core_share > kLittle && subject_.core_share < kMost;
-  const bool same = is_usual(when.rate_before, usual) && is_usual(when.rate_after, usual);
-  const bool steady = is_usual(when.rate_before, when.rate_after);
+  const bool same =
+      is_usual(when.rate_before, usual) && is_usual(when.rate_after, usual) &&
+      std::all_of(when.looks.begin(), when.looks.end(), [&](const auto& l) { return is_usual(l.rate, usual); });
+  const bool steady = watched() || is_usual(when.rate_before, when.rate_after);
   return usual <= 0 || same || (steady && !unsure) ? Worth::Sure : Worth::Converted;
 }
 

@@ -249,6 +249,7 @@ TestBed::Stamp TestBed::stamp() {
 
 void TestBed::begin() {
   stamps_.clear();
+  runs_.clear();
   rates_.assign(static_cast<size_t>(shape_.threads), {});
   for (const Region& r : regions_)
     if (r.changed) fill(r, 0, r.bytes);
@@ -261,6 +262,7 @@ std::vector<TestBed::Circumstances> TestBed::circumstances() {
   for (size_t i = 1; i + 1 < stamps_.size(); i += 2) {
     Circumstances c{stamps_[i].preemptions == stamps_[i + 1].preemptions,
                     stamps_[i + 1].cpu_seconds - stamps_[i].cpu_seconds};
+    c.looks = runs_[i / 2].looks;
     if (shape_.target) {
       c.rate_before = rates_[0][i];
       c.rate_after = rates_[0][i + 1];
@@ -336,8 +338,34 @@ int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void*
   if (!tiles) look(kLooks);
   bed->prepare(reinterpret_cast<uintptr_t>(arguments[1]), static_cast<uint64_t>(begin), static_cast<uint64_t>(end));
   if (tiles) look(kLooks);
-  if (begin == 0) bed->stamps_.push_back(stamp());
+  if (begin == 0) {
+    bed->stamps_.push_back(stamp());
+    const auto now = std::chrono::steady_clock::now();
+    bed->runs_.push_back({now, now, {}});
+  }
   return 0;
+}
+
+void TestBed::look_between() {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
+  Run& run = runs_.back();
+  const Clock::time_point now = Clock::now();
+  if (seconds(now - run.looked) < kBetweenLooks) return;
+  const double rate = core_rate(shape_.units, *shape_.target);
+  run.looked = Clock::now();
+  run.looks.push_back({seconds(now - run.begin), seconds(run.looked - now), rate});
+}
+
+int32_t TestBed::run_watched(void* const* arguments, int64_t begin, int64_t end, void* scratch) {
+  auto* bed = static_cast<TestBed*>(arguments[0]);
+  const auto kernel = reinterpret_cast<iso_kernel>(arguments[1]);
+  int32_t worst = 0;
+  for (int64_t t = begin; t < end; ++t) {
+    bed->look_between();
+    worst = std::max(worst, kernel(arguments + 2, t, t + 1, scratch));
+  }
+  return worst;
 }
 
 // Of this core; one that is not the usual one is looked at so many times again.

@@ -2,7 +2,6 @@
 #include "driver/core_watch.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace isomer::driver {
@@ -11,16 +10,6 @@ namespace {
 constexpr double kSeconds = 0.002;  // between two looks in a run, about
 
 }  // namespace
-
-double seconds_of(const Stretches& run) {
-  return std::accumulate(run.begin(), run.end(), 0.0, [](double s, const Stretch& p) { return s + p.seconds; });
-}
-
-double at_usual_rate(const Stretches& run, double usual, cost::CoreShare share) {
-  double out = 0;
-  for (const Stretch& s : run) out += cost::at_usual_rate(s.seconds, s.rate, usual, share);
-  return out;
-}
 
 CoreWatch::CoreWatch(const loop::Target& target, int threads)
     : target_(target),
@@ -41,13 +30,13 @@ void CoreWatch::start() {
   started_ = now();
 }
 
-Stretches CoreWatch::stop(int runs) {
+cost::Stretches CoreWatch::stop(int runs) {
   const double end = now();
   std::vector<Look> all = taken();
   rates_ = {rate_};
   look();
   all.push_back({end, end, rate_});
-  Stretches out;
+  cost::Stretches out;
   for (const Look& l : all) {
     out.push_back({(l.begin - std::exchange(started_, l.end)) / runs, (rates_.back() + l.rate) / 2});
     rates_.push_back(l.rate);

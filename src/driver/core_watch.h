@@ -11,15 +11,6 @@
 
 namespace isomer::driver {
 
-// Of a run, between two looks: seconds on the clock, and the mean rate of both.
-struct Stretch {
-  double seconds = 0, rate = 0;
-};
-using Stretches = std::vector<Stretch>;
-double seconds_of(const Stretches& run);
-// What the run would have taken at the usual rate.
-double at_usual_rate(const Stretches& run, double usual, cost::CoreShare share);
-
 // One run at a time, on as many threads.
 class CoreWatch {
  public:
@@ -31,7 +22,7 @@ class CoreWatch {
   void look();   // before the first run
   void start();  // right before a run; the last look was before it
   // Right after it, or after so many of them: what one took, without the looks.
-  Stretches stop(int runs = 1);
+  cost::Stretches stop(int runs = 1);
   // Of the last run: before it, between its steps, after it.
   const std::vector<double>& rates() const { return rates_; }
 

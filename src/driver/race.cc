@@ -53,7 +53,7 @@ Expected<double> timed(Executor& executor, const std::vector<Tensor>& inputs, co
   const double start = clock_of(alone), start_on_clock = clock_of(false);
   ISOMER_CHECK_OK(executor.run(inputs));
   const double passed = clock_of(alone) - start, on_clock = clock_of(false) - start_on_clock;
-  const Stretches run = options.watch->stop();
+  const cost::Stretches run = options.watch->stop();
   const double looks = std::max(0.0, on_clock - seconds_of(run));
   return (passed - looks) / seconds_of(run) * at_usual_rate(run, options.usual.of(options.watch->units()), kCoreShare);
 }

@@ -33,8 +33,8 @@ struct WholeRuns::Impl {
   std::vector<Tensor> inputs, outputs;
   compile::Runner plain, profiled;
   std::vector<double> totals = {};  // of each step so far
-  std::vector<Stretches> whole = {};
-  std::vector<Stretches> steps = {};  // by step of the model, a stretch for each sample
+  std::vector<cost::Stretches> whole = {};
+  std::vector<cost::Stretches> steps = {};  // by step of the model, a stretch for each sample
   std::optional<Diagnostic> failed = {};
   std::optional<Clock::time_point> first = {};
   double spent = 0;
@@ -143,7 +143,7 @@ Expected<WholeRuns::Times> WholeRuns::times(const cost::Rates& usual, cost::Core
   if (impl_->failed) return *impl_->failed;
   const double rate = usual.of(impl_->watch->units());
   std::vector<double> clock, whole;
-  for (const Stretches& run : impl_->whole) {
+  for (const cost::Stretches& run : impl_->whole) {
     clock.push_back(seconds_of(run));
     whole.push_back(at_usual_rate(run, rate, share));
   }
@@ -152,9 +152,9 @@ Expected<WholeRuns::Times> WholeRuns::times(const cost::Rates& usual, cost::Core
   out.fastest = *std::min_element(clock.begin(), clock.end());
   out.median = cost::summarise(std::move(clock)).seconds;
   out.seconds = cost::summarise(std::move(whole)).seconds;
-  for (const Stretches& samples : impl_->steps) {
+  for (const cost::Stretches& samples : impl_->steps) {
     std::vector<double> seconds;
-    for (const Stretch& s : samples) seconds.push_back(at_usual_rate({s}, rate, share));
+    for (const cost::Stretch& s : samples) seconds.push_back(cost::at_usual_rate(s.seconds, s.rate, rate, share));
     out.steps.push_back(cost::summarise(std::move(seconds)).seconds);
   }
   return out;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "codegen/codegen.h"
@@ -116,6 +117,14 @@ TEST(CoreRate, TimesAreConvertedAsFarAsTheyAreTheCores) {
   EXPECT_FALSE(is_usual(170, 100));
 }
 
+TEST(CoreRate, RunsAreConvertedStretchByStretch) {
+  const Stretches run = {{2, 50}, {3, 100}, {1, 200}};
+  EXPECT_DOUBLE_EQ(seconds_of(run), 6);
+  EXPECT_DOUBLE_EQ(at_usual_rate(run, 100, 1), 1 + 3 + 2);
+  EXPECT_DOUBLE_EQ(at_usual_rate(run, 100, 0), 6);
+  EXPECT_DOUBLE_EQ(at_usual_rate(run, 0, 1), 6);  // nothing is known
+}
+
 TEST(CoreRate, ASurveyHasAMomentPerMillisecondOfAllCores) {
   const std::vector<Rates> seen = survey(*codegen::host_target(), 2, 5);
   ASSERT_EQ(seen.size(), 5U);
@@ -216,6 +225,42 @@ TEST(TestBed, ThreadsTouchWhatTheyTouchedLast) {
   EXPECT_EQ(touched_by_second(64), "-x-x-x-x");
   EXPECT_EQ(touched_by_second(Reach::kWhole), "----xxxx");
   EXPECT_EQ(touched_by_second(Reach::kFirst), "--------");
+}
+
+// Each task takes longer than what lies between two looks.
+int32_t slow(void* const* arguments, int64_t begin, int64_t end, void* /*scratch*/) {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < TestBed::kBetweenLooks) {
+  }
+  for (int64_t t = begin; t < end; ++t) static_cast<std::vector<int64_t>*>(arguments[0])->push_back(t);
+  return begin == 2 ? 1 : 0;
+}
+
+TEST(TestBed, TheRateIsLookedAtBetweenTheTasksOfALongKernel) {
+  const loop::Target host = *codegen::host_target();
+  TestBed::Shape shape;
+  shape.reaches = {kNear, kNear};
+  shape.target = &host;
+  const auto bed = TestBed::make(copy(1000, 0), shape);
+  ASSERT_TRUE(bed.ok());
+  std::vector<int64_t> done;
+  void* renewed[] = {bed->get(), nullptr};
+  void* watched[] = {bed->get(), reinterpret_cast<void*>(&slow), &done};
+  (*bed)->begin();
+  TestBed::renew(renewed, 0, 1, nullptr);
+  EXPECT_EQ(TestBed::run_watched(watched, 0, 4, nullptr), 1);  // what one task says
+  EXPECT_EQ(done, (std::vector<int64_t>{0, 1, 2, 3}));
+  const auto when = (*bed)->circumstances();
+  ASSERT_EQ(when.size(), 1U);
+  ASSERT_GE(when[0].looks.size(), 3U);
+  ASSERT_LE(when[0].looks.size(), 4U);  // one before the first task where it was late
+  double last = 0;
+  for (const TestBed::Look& look : when[0].looks) {
+    EXPECT_GE(look.at, last + TestBed::kBetweenLooks);
+    EXPECT_GT(look.seconds, 0);
+    EXPECT_GT(look.rate, 0);
+    last = look.at + look.seconds;
+  }
 }
 
 TEST(Measure, AKernelHasATimeInEveryState) {

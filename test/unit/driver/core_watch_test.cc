@@ -13,14 +13,6 @@
 namespace isomer::driver {
 namespace {
 
-TEST(CoreWatch, RunsAreConvertedStretchByStretch) {
-  const Stretches run = {{2, 50}, {3, 100}, {1, 200}};
-  EXPECT_DOUBLE_EQ(seconds_of(run), 6);
-  EXPECT_DOUBLE_EQ(at_usual_rate(run, 100, 1), 1 + 3 + 2);
-  EXPECT_DOUBLE_EQ(at_usual_rate(run, 100, 0), 6);
-  EXPECT_DOUBLE_EQ(at_usual_rate(run, 0, 1), 6);  // nothing is known
-}
-
 size_t looks_in(const compile::Plan& plan) {
   return static_cast<size_t>(std::count_if(plan.steps.begin(), plan.steps.end(),
                                            [](const compile::Step& s) { return s.function == compile::kWatchStep; }));
@@ -47,10 +39,10 @@ TEST(CoreWatch, LooksStandBetweenTheSteps) {
     watch.look();
     watch.start();
     const std::vector<Tensor> found = *second.run(inputs);
-    const Stretches run = watch.stop();
+    const cost::Stretches run = watch.stop();
     EXPECT_EQ(run.size(), steps);
     EXPECT_EQ(watch.rates().size(), steps + 1);
-    for (const Stretch& s : run) EXPECT_GT(s.rate, 0);
+    for (const cost::Stretch& s : run) EXPECT_GT(s.rate, 0);
     const std::vector<Tensor> expected = *first.run(inputs);
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(found[i] == expected[i]);
   }
