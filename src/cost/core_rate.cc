@@ -102,7 +102,7 @@ double core_rate(Units units, const loop::Target& target) {
   return units == Units::Tiles ? tile_rate(target) : momentary_flops();
 }
 
-double lowest_core_rate(Units units, const loop::Target& target, int threads) {
+double mean_core_rate(Units units, const loop::Target& target, int threads) {
   std::vector<double> rates(static_cast<size_t>(std::max(threads, 1)));
   // All of them are awake, and on cores of their own, before one looks.
   std::atomic<size_t> awake = 0;
@@ -114,7 +114,7 @@ double lowest_core_rate(Units units, const loop::Target& target, int threads) {
   for (size_t t = 1; t < rates.size(); ++t) others.emplace_back([&, t] { look(rates[t]); });
   look(rates[0]);
   for (std::thread& t : others) t.join();
-  return *std::min_element(rates.begin(), rates.end());
+  return std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
 }
 
 Units fastest_units(const loop::Target& target) {
@@ -142,10 +142,11 @@ std::vector<Rates> survey(const loop::Target& target, int threads, int moments) 
   for (size_t t = 1; t < seen.size(); ++t) others.emplace_back([&, t] { look(seen[t]); });
   look(seen[0]);
   for (std::thread& t : others) t.join();
-  std::vector<Rates> out = seen[0];
+  std::vector<Rates> out(seen[0].size());
+  const auto count = static_cast<double>(seen.size());
   for (const std::vector<Rates>& thread : seen)
     for (size_t i = 0; i < out.size(); ++i)
-      out[i] = {std::min(out[i].vectors, thread[i].vectors), std::min(out[i].tiles, thread[i].tiles)};
+      out[i] = {out[i].vectors + thread[i].vectors / count, out[i].tiles + thread[i].tiles / count};
   return out;
 }
 

@@ -21,15 +21,15 @@ Units fastest_units(const loop::Target& target);
 // Operations per second of a loop of some ten microseconds on these units alone; 0 where the target has none, or is not the
 // machine that this runs on. Leaves the calling thread's tile registers empty.
 double core_rate(Units units, const loop::Target& target);
-// The lowest of as many threads at the same time: another core may be slower than this one.
-double lowest_core_rate(Units units, const loop::Target& target, int threads);
+// The mean of as many threads at the same time: who is slower leaves tasks to the others.
+double mean_core_rate(Units units, const loop::Target& target, int threads);
 
 // Of each kind of units.
 struct Rates {
   double vectors = 0, tiles = 0;
   double of(Units units) const { return units == Units::Tiles ? tiles : vectors; }
 };
-// The rates in every millisecond, of the slowest of the cores of so many threads.
+// The rates in every millisecond, the mean of the cores of so many threads.
 std::vector<Rates> survey(const loop::Target& target, int threads, int moments);
 // What most moments have by these units; a higher rate that nearly as many have comes first.
 Rates usual_rates(const std::vector<Rates>& moments, Units units);

@@ -22,8 +22,10 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 // Of a go: so many runs, or so many seconds of them, since what disturbs for microseconds is lost in slow kernels.
 constexpr size_t kLeastRuns = 5;
 constexpr double kLeastSeconds = 0.05;
-constexpr size_t kLeastRounds = 3;                  // and of a kernel in a plan so many runs of each copy
-constexpr int kDoubtGoes = 3;                       // more, where no two goes agree
+constexpr size_t kLeastRounds = 3;  // and of a kernel in a plan so many runs of each copy
+constexpr int kDoubtGoes = 3;       // more, where no two goes agree
+// Of a model of few kernels each decides about much of its price: so many goes of all together, and of each at most.
+constexpr size_t kAllGoes = 96, kMostGoes = 8;
 constexpr double kConfirmed = 1.03;                 // times the least
 constexpr double kAgreement = 0.02;                 // of the middle half of the runs
 constexpr double kRound = 0.01;                     // seconds of all copies
@@ -159,22 +161,26 @@ Expected<void> Rig::sample() {
   return {};
 }
 
-// Of one thread, and longer than what a core's rate stays the same for.
+// Longer than what a core's rate stays the same for.
 bool Rig::watched() const {
-  return options_.threads == 1 && subject_.function->tasks() > 1 && options_.usual.of(units_) > 0 &&
-         subject_.expected > kWatched;
+  return subject_.function->tasks() > 1 && options_.usual.of(units_) > 0 && subject_.expected > kWatched;
 }
 
 double Rig::converted(double seconds, const TestBed::Circumstances& when) const {
-  Stretches run;
-  double at = 0, rate = when.rate_before;
-  for (const TestBed::Look& look : when.looks) {
-    run.push_back({look.at - at, (rate + look.rate) / 2});
-    at = look.at + look.seconds;
-    rate = look.rate;
-  }
-  run.push_back({std::max(0.0, seconds - at), (rate + when.rate_after) / 2});
-  double out = at_usual_rate(run, options_.usual.of(units_), subject_.core_share);
+  const auto of_thread = [&](const std::vector<TestBed::Look>& looks) {
+    Stretches run;
+    double at = 0, rate = when.rate_before;
+    for (const TestBed::Look& look : looks) {
+      run.push_back({look.at - at, (rate + look.rate) / 2});
+      at = look.at + look.seconds;
+      rate = look.rate;
+    }
+    run.push_back({std::max(0.0, seconds - at), (rate + when.rate_after) / 2});
+    return at_usual_rate(run, options_.usual.of(units_), subject_.core_share);
+  };
+  double out = when.looks.empty() ? of_thread({}) : 0;
+  for (const std::vector<TestBed::Look>& looks : when.looks)
+    out += of_thread(looks) / static_cast<double>(when.looks.size());
   // Of one thread that lost its core, the time that it had it for is not far off.
   const bool own = options_.threads == 1 && when.cpu_seconds > 0 && when.cpu_seconds < seconds;
   if (!when.undisturbed && own) out *= when.cpu_seconds / seconds;
@@ -189,7 +195,9 @@ Rig::Worth Rig::worth(const TestBed::Circumstances& when) const {
   const bool unsure = subject_.core_share > kLittle && subject_.core_share < kMost;
   const bool same =
       is_usual(when.rate_before, usual) && is_usual(when.rate_after, usual) &&
-      std::all_of(when.looks.begin(), when.looks.end(), [&](const auto& l) { return is_usual(l.rate, usual); });
+      std::all_of(when.looks.begin(), when.looks.end(), [&](const auto& thread) {
+        return std::all_of(thread.begin(), thread.end(), [&](const auto& l) { return is_usual(l.rate, usual); });
+      });
   const bool steady = watched() || is_usual(when.rate_before, when.rate_after);
   return usual <= 0 || same || (steady && !unsure) ? Worth::Sure : Worth::Converted;
 }
@@ -325,12 +333,19 @@ std::vector<Expected<Timing>> measure(std::vector<Subject> subjects, const Measu
   MeasureOptions part = options;
   part.seconds /= options.goes;
   part.most_seconds /= options.goes;
+  const auto planned = [&](const Subject& s) {
+    const bool quick = s.in_plan() && s.expected < kRound && options.goes > 1;
+    const size_t more = std::min<size_t>(kMostGoes, kAllGoes / subjects.size());
+    return std::max(options.goes, quick ? static_cast<int>(more) : 0);
+  };
   std::vector<std::vector<Timing>> goes(subjects.size());
   std::vector<std::optional<Diagnostic>> failed(subjects.size());
-  const int most = options.goes > 1 ? options.goes + kDoubtGoes : 1;
+  int most = 0;
+  for (const Subject& s : subjects) most = std::max(most, planned(s) + (options.goes > 1 ? kDoubtGoes : 0));
   for (int go = 0; go < most; ++go)
     for (size_t i = 0; i < subjects.size(); ++i) {
-      if (failed[i] || (go >= options.goes && confirmed(goes[i], subjects[i].in_plan()))) continue;
+      const int least = planned(subjects[i]);
+      if (failed[i] || go >= least + kDoubtGoes || (go >= least && confirmed(goes[i], subjects[i].in_plan()))) continue;
       Expected<Timing> t = measure_one(subjects[i], part);
       if (t.ok())
         goes[i].push_back(*t);

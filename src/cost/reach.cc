@@ -6,6 +6,7 @@
 #include <bit>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "cost/task_shares.h"
@@ -191,6 +192,30 @@ std::vector<std::vector<Reuse>> reuses(const std::vector<std::vector<Touch>>& ro
   return out;
 }
 
+void keep_what_is_read_again(const std::vector<std::vector<Touch>>& round, const CacheSizes& caches,
+                             std::vector<std::vector<Reuse>>& found) {
+  using Range = std::tuple<uint32_t, uint64_t, uint64_t>;
+  std::map<Range, Reuse> nearest;
+  const auto over = [&](const auto& visit) {
+    for (size_t s = 0; s < round.size(); ++s)
+      for (size_t i = 0; i < round[s].size(); ++i) {
+        const Touch& t = round[s][i];
+        if (t.space == compile::Space::Weight && found[s][i].distance >= caches.second)
+          visit(Range{t.index, t.offset, t.bytes}, found[s][i]);
+      }
+  };
+  over([&](const Range& range, const Reuse& r) {
+    const auto [it, fresh] = nearest.try_emplace(range, r);
+    if (r.distance < it->second.distance) it->second = r;
+  });
+  over([&](const Range& range, Reuse& r) {
+    const Reuse& other = nearest.at(range);
+    if (caches.last > 0 && other.distance > caches.last) return;
+    r.distance = other.distance;
+    r.least = std::min(r.least, other.least);
+  });
+}
+
 Reach reach_of(uint64_t distance, uint64_t least, const CacheSizes& caches) {
   if (caches.last > 0 && least > caches.last) return {Reach::Kind::Far};
   if (distance < caches.second / kNearShare) return {Reach::Kind::Near};
@@ -201,7 +226,8 @@ Reach reach_of(uint64_t distance, uint64_t least, const CacheSizes& caches) {
 
 std::vector<Context> contexts(const compile::Lowered& lowered, int threads, const CacheSizes& caches) {
   const std::vector<std::vector<Touch>> round = round_of(lowered, threads);
-  const std::vector<std::vector<Reuse>> found = reuses(round);
+  std::vector<std::vector<Reuse>> found = reuses(round);
+  keep_what_is_read_again(round, caches, found);
   const uint64_t all = power(Parts(round).total(), 1, kLargestPool);
   const std::map<std::string, size_t> functions = numbers_of(lowered);
   std::vector<Context> out;

@@ -52,6 +52,10 @@ std::vector<std::vector<Reuse>> reuses(const std::vector<std::vector<Touch>>& ro
 struct CacheSizes {
   uint64_t second = 0, last = 0;  // bytes: the second caches of all threads together; 0: not known
 };
+// Weights that are read several times in a round keep their place in the last cache, which gives up what was used once before what
+// was used again: each reading finds them as near as the nearest does.
+void keep_what_is_read_again(const std::vector<std::vector<Touch>>& round, const CacheSizes& caches,
+                             std::vector<std::vector<Reuse>>& found);
 // Bytes are powers of two, so that few states are told apart.
 Reach reach_of(uint64_t distance, uint64_t least, const CacheSizes& caches);
 

@@ -255,6 +255,13 @@ void TestBed::begin() {
     if (r.changed) fill(r, 0, r.bytes);
 }
 
+double TestBed::mean_rate(size_t look) const {
+  double sum = 0, count = 0;
+  for (const std::vector<double>& thread : rates_)
+    if (look < thread.size()) sum += thread[look], ++count;
+  return count > 0 ? sum / count : 0;
+}
+
 std::vector<TestBed::Circumstances> TestBed::circumstances() {
   stamps_.push_back(stamp());  // the last kernel's end
   if (shape_.target) rates_[0].push_back(core_rate(shape_.units, *shape_.target));
@@ -262,14 +269,10 @@ std::vector<TestBed::Circumstances> TestBed::circumstances() {
   for (size_t i = 1; i + 1 < stamps_.size(); i += 2) {
     Circumstances c{stamps_[i].preemptions == stamps_[i + 1].preemptions,
                     stamps_[i + 1].cpu_seconds - stamps_[i].cpu_seconds};
-    c.looks = runs_[i / 2].looks;
+    for (const Watched& w : runs_[i / 2].threads) c.looks.push_back(w.looks);
     if (shape_.target) {
-      c.rate_before = rates_[0][i];
-      c.rate_after = rates_[0][i + 1];
-      for (const std::vector<double>& thread : rates_) {
-        if (i < thread.size()) c.rate_before = std::min(c.rate_before, thread[i]);
-        if (i + 1 < thread.size()) c.rate_after = std::min(c.rate_after, thread[i + 1]);
-      }
+      c.rate_before = mean_rate(i);
+      c.rate_after = mean_rate(i + 1);
     }
     out.push_back(c);
   }
@@ -324,24 +327,32 @@ void TestBed::prepare(size_t copy, uint64_t begin, uint64_t end) const {
 }
 
 // Rates are looked at outside of the time in which preemptions count: of tile registers, which fall asleep, right before the
-// kernel; of vectors before its arguments are touched, since a kernel of microseconds notices what ran last.
+// kernel; of vectors before its arguments are touched, since a kernel of microseconds notices what ran last. Of a
+// kernel in a plan, copies in a pool are not waited with: what they have of the last cache becomes less with every moment in
+// which a neighbour uses it.
 int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void* /*scratch*/) {
   auto* bed = static_cast<TestBed*>(arguments[0]);
   const Shape& shape = bed->shape_;
-  const bool tiles = shape.units == Units::Tiles;
+  const bool tiles = shape.units == Units::Tiles, pooled = shape.round > 0 && bed->copies_ > 1;
   if (begin == 0) bed->stamps_.push_back(stamp());
-  const auto look = [&](int patience) {
+  const auto look = [&](bool waits) {
     for (auto t = static_cast<size_t>(begin); shape.target && t < static_cast<size_t>(end); ++t)
-      bed->rates_[t].push_back(bed->rate(patience));
+      bed->rates_[t].push_back(bed->rate(waits ? kLooks : 0));
   };
-  look(0);
-  if (!tiles) look(kLooks);
+  const auto same_again = [&] {
+    for (auto t = static_cast<size_t>(begin); shape.target && t < static_cast<size_t>(end); ++t)
+      bed->rates_[t].push_back(bed->rates_[t].back());
+  };
+  look(false);
+  if (!tiles && pooled)
+    same_again();
+  else if (!tiles)
+    look(true);
   bed->prepare(reinterpret_cast<uintptr_t>(arguments[1]), static_cast<uint64_t>(begin), static_cast<uint64_t>(end));
-  if (tiles) look(kLooks);
+  if (tiles) look(!pooled);
   if (begin == 0) {
     bed->stamps_.push_back(stamp());
-    const auto now = std::chrono::steady_clock::now();
-    bed->runs_.push_back({now, now, {}});
+    bed->runs_.push_back({std::chrono::steady_clock::now()});
   }
   return 0;
 }
@@ -349,12 +360,21 @@ int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void*
 void TestBed::look_between() {
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
-  Run& run = runs_.back();
+  const std::thread::id self = std::this_thread::get_id();
   const Clock::time_point now = Clock::now();
-  if (seconds(now - run.looked) < kBetweenLooks) return;
+  std::unique_lock lock(watching_);
+  Run& run = runs_.back();
+  auto it = std::find_if(run.threads.begin(), run.threads.end(), [&](const Watched& w) { return w.thread == self; });
+  if (it == run.threads.end()) it = run.threads.insert(it, {self, run.begin});
+  if (seconds(now - it->looked) < kBetweenLooks) return;
+  const auto number = it - run.threads.begin();
+  lock.unlock();
   const double rate = core_rate(shape_.units, *shape_.target);
-  run.looked = Clock::now();
-  run.looks.push_back({seconds(now - run.begin), seconds(run.looked - now), rate});
+  const Clock::time_point end = Clock::now();
+  lock.lock();
+  Watched& own = run.threads[static_cast<size_t>(number)];
+  own.looked = end;
+  own.looks.push_back({seconds(now - run.begin), seconds(end - now), rate});
 }
 
 int32_t TestBed::run_watched(void* const* arguments, int64_t begin, int64_t end, void* scratch) {

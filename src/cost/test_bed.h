@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "base/expected.h"
@@ -48,22 +50,22 @@ class TestBed {
   // the bed and, as an address, the number of the copies that the kernel takes next.
   static int32_t renew(void* const* arguments, int64_t begin, int64_t end, void* scratch);
 
-  // The kernel whose address is behind the bed's, on one thread: the rate is looked at between its tasks too, about every
-  // kBetweenLooks. Its own arguments follow.
+  // The kernel whose address is behind the bed's: each thread looks at its rate between the tasks too, about every kBetweenLooks.
+  // The kernel's own arguments follow.
   static int32_t run_watched(void* const* arguments, int64_t begin, int64_t end, void* scratch);
   static constexpr double kBetweenLooks = 0.002;  // seconds
 
-  // At the rate, while a kernel ran: seconds since its begin, and those that it took.
+  // At a thread's rate, while the kernel ran: seconds since its begin, and those that the look took.
   struct Look {
     double at = 0, seconds = 0, rate = 0;
   };
   // For each kernel that ran since the last call of begin(): whether the system took no thread of this process off its
-  // core meanwhile, the processor time of the process, and the rates of the units of the slowest thread before and after it.
+  // core meanwhile, the processor time of the process, and the mean rates of the threads' units before and after it.
   struct Circumstances {
     bool undisturbed = false;
     double cpu_seconds = 0;
-    double rate_before = 0, rate_after = 0;  // 0: not asked for
-    std::vector<Look> looks = {};
+    double rate_before = 0, rate_after = 0;     // 0: not asked for
+    std::vector<std::vector<Look>> looks = {};  // by thread that had any of its tasks, where it was watched
   };
   void begin();
   std::vector<Circumstances> circumstances();
@@ -113,12 +115,19 @@ class TestBed {
     double cpu_seconds = 0;
   };
   static Stamp stamp();
+  double mean_rate(size_t look) const;  // of all threads
   void look_between();
-  struct Run {
-    std::chrono::steady_clock::time_point begin, looked;
-    std::vector<Look> looks;
+  struct Watched {
+    std::thread::id thread;
+    std::chrono::steady_clock::time_point looked;
+    std::vector<Look> looks = {};
   };
-  std::vector<Run> runs_;      // of the kernel
+  struct Run {
+    std::chrono::steady_clock::time_point begin;
+    std::vector<Watched> threads = {};
+  };
+  std::mutex watching_;  // of what follows
+  std::vector<Run> runs_;
   std::vector<Stamp> stamps_;  // at the begin of renew and at its end, in turns
   // Of the units, the same, by task of renew: a task has a thread of its own, and the others' cores may be slower.
   std::vector<std::vector<double>> rates_;

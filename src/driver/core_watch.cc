@@ -2,12 +2,19 @@
 #include "driver/core_watch.h"
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
 
 namespace isomer::driver {
 namespace {
 
 constexpr double kSeconds = 0.002;  // between two looks in a run, about
+
+double own_seconds() {
+  timespec t = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
 
 }  // namespace
 
@@ -23,7 +30,7 @@ double CoreWatch::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - zero_).count();
 }
 
-void CoreWatch::look() { rate_ = cost::lowest_core_rate(units_, target_, static_cast<int>(looks_.size())); }
+void CoreWatch::look() { rate_ = cost::mean_core_rate(units_, target_, static_cast<int>(looks_.size())); }
 
 void CoreWatch::start() {
   for (std::vector<Look>& of_task : looks_) of_task.clear();
@@ -44,22 +51,38 @@ cost::Stretches CoreWatch::stop(int runs) {
   return out;
 }
 
-// Of all threads: from the first begin to the last end, the lowest rate.
+double CoreWatch::own_seconds_of_looks() const {
+  double sum = 0;
+  for (const Look& l : looks_[0]) sum += l.own;
+  return sum;
+}
+
+// Of all threads: from the first begin to the last end, the mean rate.
 std::vector<CoreWatch::Look> CoreWatch::taken() {
-  std::vector<Look> out = looks_[0];
-  for (const std::vector<Look>& others : looks_)
-    for (size_t i = 0; i < std::min(out.size(), others.size()); ++i)
-      out[i] = {std::min(out[i].begin, others[i].begin), std::max(out[i].end, others[i].end),
-                std::min(out[i].rate, others[i].rate)};
+  std::vector<Look> out;
+  for (size_t i = 0; i < looks_[0].size(); ++i) {
+    Look all = looks_[0][i];
+    double sum = 0, count = 0;
+    for (const std::vector<Look>& of_task : looks_) {
+      if (i >= of_task.size()) continue;
+      all.begin = std::min(all.begin, of_task[i].begin);
+      all.end = std::max(all.end, of_task[i].end);
+      sum += of_task[i].rate;
+      ++count;
+    }
+    all.rate = sum / count;
+    out.push_back(all);
+  }
   return out;
 }
 
 int32_t CoreWatch::look_on(void* const* arguments, int64_t begin, int64_t end, void* /*scratch*/) {
   auto* self = static_cast<CoreWatch*>(arguments[0]);
   for (auto t = static_cast<size_t>(begin); t < static_cast<size_t>(end); ++t) {
-    const double start = self->now();
+    const double start = self->now(), own = own_seconds();
     const double rate = cost::core_rate(self->units_, self->target_);
-    self->looks_[t].push_back({start, self->now(), rate});
+    const double used = own_seconds() - own;
+    self->looks_[t].push_back({start, self->now(), rate, used});
   }
   return 0;
 }

@@ -23,12 +23,15 @@ class CoreWatch {
   void start();  // right before a run; the last look was before it
   // Right after it, or after so many of them: what one took, without the looks.
   cost::Stretches stop(int runs = 1);
+  // Of the last run on one thread: processor seconds of the looks between its steps.
+  double own_seconds_of_looks() const;
   // Of the last run: before it, between its steps, after it.
   const std::vector<double>& rates() const { return rates_; }
 
  private:
   struct Look {
     double begin = 0, end = 0, rate = 0;
+    double own = 0;  // processor seconds
   };
   static int32_t look_on(void* const* arguments, int64_t begin, int64_t end, void* scratch);
   double now() const;

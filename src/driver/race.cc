@@ -50,12 +50,13 @@ double ratio_of(const std::vector<Round>& rounds, size_t runner) {
 Expected<double> timed(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
   const bool alone = options.threads == 1;
   options.watch->start();
-  const double start = clock_of(alone), start_on_clock = clock_of(false);
+  const double start = clock_of(alone);
   ISOMER_CHECK_OK(executor.run(inputs));
-  const double passed = clock_of(alone) - start, on_clock = clock_of(false) - start_on_clock;
+  const double passed = clock_of(alone) - start;
   const cost::Stretches run = options.watch->stop();
-  const double looks = std::max(0.0, on_clock - seconds_of(run));
-  return (passed - looks) / seconds_of(run) * at_usual_rate(run, options.usual.of(options.watch->units()), kCoreShare);
+  // Of one thread its processor time counts, without that of its looks.
+  const double seconds = alone ? passed - options.watch->own_seconds_of_looks() : seconds_of(run);
+  return seconds / seconds_of(run) * at_usual_rate(run, options.usual.of(options.watch->units()), kCoreShare);
 }
 
 Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {

@@ -51,6 +51,20 @@ TEST(Reuse, PlacesOfOtherMemoryAreOthers) {
   EXPECT_EQ(found[1][0].distance, 105U - 5U);
 }
 
+TEST(Reuse, WhatIsReadAgainStaysInTheLastCache) {
+  const std::vector<std::vector<Touch>> round = {
+      {weight(0, 100)}, {weight(1, 80)}, {weight(2, 60)}, {weight(1, 80)}, {weight(2, 60)}};
+  auto found = reuses(round);
+  EXPECT_EQ(found[1][0].distance, 160U);
+  keep_what_is_read_again(round, {10, 50}, found);  // no cache holds it from one reading to the next
+  EXPECT_EQ(found[1][0].distance, 160U);
+  keep_what_is_read_again(round, {10, 1000}, found);
+  EXPECT_EQ(found[1][0].distance, 60U);
+  EXPECT_EQ(found[2][0].distance, 80U);
+  EXPECT_EQ(found[3][0].distance, 60U);
+  EXPECT_EQ(found[0][0].distance, 140U);  // used once
+}
+
 TEST(Reach, ByTheSizesOfTheCaches) {
   const CacheSizes caches{uint64_t{2} << 20, uint64_t{100} << 20};
   const auto at = [&](uint64_t bytes) { return reach_of(bytes, bytes, caches); };
