@@ -9,12 +9,23 @@ constexpr size_t kMostWaiting = 4096;  // graphs in a queue
 constexpr size_t kMostCheaper = 64;    // graphs that are kept for the end
 constexpr size_t kFinalists = 6;       // of these, priced as a whole
 constexpr size_t kSecondLooks = 2;     // and timed once more
+constexpr double kDoubtful = 0.1;      // of what a step touched: with less of a gain it may not pay at all
 constexpr double kProgress = 0.01;     // of the region's price: less is no gain of a turn
 
 size_t applications(const Node& node) {
   size_t count = 0;
   for (const Node* n = &node; n->parent; n = n->parent.get()) count += n->state.made().size();
   return count;
+}
+
+double gain(const Node& step) { return step.parent->cost - step.cost; }
+
+// From the root on.
+std::vector<const Node*> path_to(const Node& node) {
+  std::vector<const Node*> out;
+  for (const Node* n = &node; n->parent; n = n->parent.get()) out.push_back(n);
+  std::reverse(out.begin(), out.end());
+  return out;
 }
 
 }  // namespace
@@ -104,7 +115,7 @@ std::vector<NodeRef> Exploration::finalists() const {
 }
 
 // Prices of pieces add up nearly: the best few are priced as a whole. More rewrites must be clearly better than fewer.
-NodeRef Exploration::taken(Found& found) {
+NodeRef Exploration::taken() {
   std::vector<NodeRef> better;
   for (const NodeRef& node : finalists()) {
     if (judge_.closed()) break;
@@ -125,8 +136,46 @@ NodeRef Exploration::taken(Found& found) {
       ledger_.unclear(trail_of(*better.back()), WhyNot::Unsure);
     better.pop_back();
   }
-  found.left = ledger_.left(root_->cost, taken ? trail_of(*taken) : Trail{});
   return taken;
+}
+
+// The steps again from the root on, but one. Nothing where later ones build on it. Costs are those that the steps had, or new.
+NodeRef Exploration::without(const std::vector<const Node*>& path, size_t step, bool priced) const {
+  std::map<uint32_t, uint32_t> here;
+  for (const uint32_t n : members_) here[n] = n;
+  NodeRef at = root_;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i == step) continue;
+    State next = at->state;
+    next.forget();
+    for (const Application& a : path[i]->state.made())
+      if (!next.repeat(a, here)) return nullptr;
+    auto node = std::make_shared<Node>(Node{std::move(next), at, at->cost - gain(*path[i]), {}});
+    node->touched = path[i]->touched;
+    if (priced) node->cost = judge_.whole_cost(*node, around_).value_or(node->cost);
+    at = std::move(node);
+  }
+  return at;
+}
+
+NodeRef Exploration::needed(const NodeRef& node) {
+  NodeRef now = node;
+  // In the order of the model, whatever the order in which they were found.
+  const auto place = [](const Node* n) { return n->state.made()[0].nodes; };
+  std::set<std::vector<uint32_t>> tried;
+  for (std::vector<const Node*> path = path_to(*now); path.size() > 1 && !judge_.closed(); path = path_to(*now)) {
+    size_t last = path.size();
+    for (size_t i = 0; i < path.size(); ++i) {
+      const bool doubtful = gain(*path[i]) < kDoubtful * path[i]->touched && !tried.contains(place(path[i]));
+      if (doubtful && (last == path.size() || place(path[i]) > place(path[last]))) last = i;
+    }
+    if (last == path.size()) break;
+    tried.insert(place(path[last]));
+    const NodeRef fewer = without(path, last, false);
+    if (fewer && !judge_.pays(*fewer, *now, around_)) now = fewer;
+  }
+  if (now == node || !judge_.pays(*root_, *now, around_)) return node;
+  return without(path_to(*now), SIZE_MAX, true);
 }
 
 Found Exploration::settle() {
@@ -144,7 +193,9 @@ Found Exploration::settle() {
     if (!ended_)
       for (const auto& [rule, places] : found.places)
         if (!ledger_.knows(rule)) ledger_.unpriced({{rule, {}}}, WhyNot::NoTime);
-    const NodeRef best = taken(found);
+    NodeRef best = taken();
+    if (best) best = needed(best);
+    found.left = ledger_.left(root_->cost, best ? trail_of(*best) : Trail{});
     for (const Node* n = best.get(); n && n->parent; n = n->parent.get())
       found.steps.push_back({n->state.made(), n->parent->cost, n->cost, false, 0});
     std::reverse(found.steps.begin(), found.steps.end());

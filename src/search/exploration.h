@@ -50,7 +50,10 @@ class Exploration {
   std::vector<std::shared_ptr<Node>> children(const NodeRef& node);
   // Prices the children of a graph.
   void follow(const NodeRef& node, std::vector<std::shared_ptr<Node>> nodes, size_t most);
-  NodeRef taken(Found& found);
+  NodeRef taken();
+  // The same with those steps alone that pay beside the others: which of the others were on the way is luck.
+  NodeRef needed(const NodeRef& node);
+  NodeRef without(const std::vector<const Node*>& path, size_t step, bool priced) const;
   std::vector<NodeRef> finalists() const;
 
   Judge& judge_;

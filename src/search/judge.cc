@@ -216,4 +216,11 @@ bool Judge::clearly_better(const Node& one, const Node& other, const std::vector
   return was.ok() && is.ok() && *is < (1 - kSafeGain) * *was;
 }
 
+bool Judge::pays(const Node& without, const Node& with, const std::vector<uint32_t>& around) {
+  if (options_.compare)
+    return clearly_better(without, with, around, false) && clearly_better(without, with, around, true);
+  const auto was = whole_cost(without, around), is = whole_cost(with, around);
+  return was && is && *is < *was;
+}
+
 }  // namespace isomer::search

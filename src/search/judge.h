@@ -48,6 +48,8 @@ class Judge {
   std::optional<double> whole_estimate(const rewrite::EditGraph& graph, const Region& region);
   // Whether the second one is better by more than timings are unsure of; `again`: by a second look, where there is one.
   bool clearly_better(const Node& one, const Node& other, const std::vector<uint32_t>& around, bool again) const;
+  // Whether the second one, which has a step more, is better by so much that the step is not noise, by a second look too.
+  bool pays(const Node& without, const Node& with, const std::vector<uint32_t>& around);
 
   // What rewrites must gain at the least, in all places together; set once, before regions are explored.
   double least_gain = 0;

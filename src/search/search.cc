@@ -198,13 +198,8 @@ class Search {
     for (const Step& original : found.steps) {
       Step step{{}, original.before, original.after, repeated, number_};
       for (const Application& application : original.applications) {
-        std::vector<uint32_t> nodes;
-        for (const uint32_t n : application.nodes) nodes.push_back(here.contains(n) ? here[n] : UINT32_MAX);
-        if (!state.repeat(*rules_.find(application.rule), nodes)) return std::nullopt;
-        const Application& made = state.made().back();
-        if (made.added.size() != application.added.size()) return std::nullopt;
-        for (size_t k = 0; k < made.added.size(); ++k) here[application.added[k]] = made.added[k];
-        step.applications.push_back(made);
+        if (!state.repeat(application, here)) return std::nullopt;
+        step.applications.push_back(state.made().back());
       }
       steps.push_back(std::move(step));
     }

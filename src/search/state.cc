@@ -108,13 +108,23 @@ bool State::advance(const rewrite::Match& match) {
   return true;
 }
 
-bool State::repeat(uint32_t rule, const std::vector<uint32_t>& nodes) {
-  for (const uint32_t n : nodes)
-    if (n >= graph_.slots() || !graph_.alive(n)) return false;
+bool State::repeat(const Application& application, std::map<uint32_t, uint32_t>& here) {
+  std::vector<uint32_t> nodes;
+  for (const uint32_t n : application.nodes) {
+    const auto it = here.find(n);
+    if (it == here.end() || it->second >= graph_.slots() || !graph_.alive(it->second)) return false;
+    nodes.push_back(it->second);
+  }
+  const auto rule = rules_->find(application.rule);
+  const std::vector<rewrite::Match> all = rules_->matcher().around(graph_, std::span(nodes.data(), 1));
+  const auto match =
+      std::find_if(all.begin(), all.end(), [&](const rewrite::Match& m) { return m.rule == rule && m.nodes == nodes; });
   std::set<uint32_t> touched;
-  for (const rewrite::Match& m : rules_->matcher().around(graph_, std::span(nodes.data(), 1)))
-    if (m.rule == rule && m.nodes == nodes) return apply(m, touched);
-  return false;
+  if (match == all.end() || !apply(*match, touched)) return false;
+  const std::vector<uint32_t>& added = made_.back().added;
+  if (added.size() != application.added.size()) return false;
+  for (size_t k = 0; k < added.size(); ++k) here[application.added[k]] = added[k];
+  return true;
 }
 
 bool State::shrinks(const rewrite::Match& match) const {

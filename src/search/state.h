@@ -55,8 +55,9 @@ class State {
   std::vector<State> children() const;
   // Applies a match, and then what tidies up where it changed something. False when the match does not hold any more.
   bool advance(const rewrite::Match& match);
-  // The application made of a rule at these nodes, without tidying.
-  bool repeat(uint32_t rule, const std::vector<uint32_t>& nodes);
+  // An application that was made elsewhere, without tidying. `here` tells which node stands for which, and learns what is made.
+  // False when it does not fit.
+  bool repeat(const Application& application, std::map<uint32_t, uint32_t>& here);
 
  private:
   using Matches = std::vector<std::shared_ptr<const rewrite::Match>>;

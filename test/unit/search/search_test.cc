@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -224,6 +225,50 @@ TEST(Search, NoiseDoesNotChooseAmongGraphsThatAreLevel) {
     EXPECT_TRUE(equal(*first, o->graph)) << seed;
   }
   EXPECT_LT(*toy_cost(*first), *toy_cost(g));
+}
+
+// Three places, of which one gains nothing but stands on the only way that is looked at.
+TEST(Search, StepsThatDoNotPayBesideTheOthersAreLeftOut) {
+  const std::vector<rewrite::Rule> fold = *rewrite::parse_rules(kFold, ops::table());
+  ir::GraphBuilder b(ops::table(), "dilated");
+  ir::Value x = *b.input("x", {DType::F32, Shape::of({1, 4, 4, 4}), nullptr});
+  const ir::Attrs dilated{{"pads", std::vector<int64_t>{2, 2, 2, 2}}, {"dilations", std::vector<int64_t>{2, 2}}};
+  for (const int64_t channels : {4, 4, 5})
+    x = *b.add1("conv", {x, weights(b, {channels, 4, 3, 3}, static_cast<uint64_t>(channels))}, dilated);
+  b.output("y", x);
+  const ir::Graph g = *std::move(b).finish();
+  struct Left {
+    double large = 0, small = 0;  // dilated convolutions
+  };
+  const auto left = [](const ir::Graph& graph) {
+    Left out;
+    for (const ir::Node& n : graph.nodes()) {
+      if (n.op->name != "conv" || !n.attrs.get<std::vector<int64_t>>("dilations")) continue;
+      ++(graph.type(n.inputs[1]).shape.values()[0] == 5 ? out.small : out.large);
+    }
+    return out;
+  };
+  const Cost cost = [&](const ir::Graph& graph) -> Expected<double> {
+    return 10 + 2 * left(graph).large + 0.01 * left(graph).small;
+  };
+  // The place that gains nothing first, then another one.
+  const Cost estimate = [&](const ir::Graph& graph) -> Expected<double> {
+    return 100 + 10 * left(graph).small - left(graph).large;
+  };
+  Options options;
+  options.width = 1;
+  options.compare = [&](const ir::Graph& before, const ir::Graph& after, bool) -> Expected<Comparison> {
+    const Left was = left(before), is = left(after);
+    const double large = is.large - was.large, small = is.small - was.small;
+    return Comparison{2 * large + 0.01 * small, 3 * std::abs(large) + 3 * std::abs(small)};
+  };
+  const auto found = optimise(g, ops::table(), pointers(fold), cost, estimate, options);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->statistics.priced, 3U);  // the graph, the place that gains nothing, that and another one
+  EXPECT_EQ(left(found->graph).large, 1);
+  EXPECT_EQ(left(found->graph).small, 1);
+  EXPECT_EQ(found->steps.size(), 1U);
+  expect_same_function(g, found->graph, {1, 4, 4, 4});
 }
 
 // A gain of a thousandth of a model would be taken in one run and left in the next.
