@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 
+#include "base/clock_seconds.h"
 #include "base/random.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
@@ -197,12 +197,6 @@ long preemptions() {
   return usage.ru_nivcsw;
 }
 
-double cpu_seconds() {
-  timespec t = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 #if defined(__x86_64__)
 bool flushes_in_any_order() {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -243,7 +237,7 @@ void touch_lines(std::byte* from, uint64_t bytes) {
 TestBed::Stamp TestBed::stamp() {
   Stamp s;
   s.preemptions = preemptions();
-  s.cpu_seconds = cpu_seconds();
+  s.cpu_seconds = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
   return s;
 }
 

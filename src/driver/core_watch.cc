@@ -2,19 +2,16 @@
 #include "driver/core_watch.h"
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
+
+#include "base/clock_seconds.h"
 
 namespace isomer::driver {
 namespace {
 
 constexpr double kSeconds = 0.002;  // between two looks in a run, about
 
-double own_seconds() {
-  timespec t = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
+double own_seconds() { return clock_seconds(CLOCK_THREAD_CPUTIME_ID); }
 
 }  // namespace
 

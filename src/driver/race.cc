@@ -2,8 +2,8 @@
 #include "driver/race.h"
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
+
+#include "base/clock_seconds.h"
 
 namespace isomer::driver {
 namespace {
@@ -17,11 +17,7 @@ constexpr cost::CoreShare kCoreShare = 0.85;
 
 using Round = std::vector<double>;  // seconds of each
 
-double clock_of(bool one_thread) {
-  timespec t = {};
-  clock_gettime(one_thread ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
+double clock_of(bool one_thread) { return clock_seconds(one_thread ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC); }
 
 // Of some times: a low one, not the lowest, which may owe its place to a rate that was looked at in the wrong moment.
 double low_one(std::vector<double> seconds) {
