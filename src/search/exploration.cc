@@ -1,6 +1,8 @@
 #include "search/exploration.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace isomer::search {
 namespace {
@@ -175,7 +177,8 @@ NodeRef Exploration::needed(const NodeRef& node) {
     if (fewer && !judge_.pays(*fewer, *now, around_)) now = fewer;
   }
   if (now == node || !judge_.pays(*root_, *now, around_)) return node;
-  return without(path_to(*now), SIZE_MAX, true);
+  const NodeRef priced = without(path_to(*now), SIZE_MAX, true);
+  return priced ? priced : node;
 }
 
 Found Exploration::settle() {
