@@ -15,6 +15,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/clock_seconds.h"
 #include "base/random.h"
 #include "codegen/codegen.h"
 #include "cost/pricer.h"
@@ -30,7 +31,6 @@ namespace isomer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 struct Options {
   int threads = 1;
@@ -75,8 +75,8 @@ Expected<void> over_the_zoo(const Options& options) {
     ISOMER_TRY(const auto pricer, pricer_for(*graph, options, [&] { runs->turn_when_due(); }));
     const auto start = Clock::now();
     ISOMER_TRY(const cost::Price price, pricer->price(*graph));
-    const double seconds = since(start);
-    for (const auto begin = Clock::now(); runs->turns() < 5 || since(begin) < options.seconds;)
+    const double seconds = seconds_since(start);
+    for (const auto begin = Clock::now(); runs->turns() < 5 || seconds_since(begin) < options.seconds;)
       ISOMER_CHECK_OK(runs->turn());
     ISOMER_TRY(const cost::Price analytic, pricer->estimate(*graph));
     print_warnings(*pricer);
@@ -150,7 +150,8 @@ Expected<void> over_variants(const Options& options) {
   }
   // In turns, so that what else the machine does meets all of them alike.
   size_t rounds = 0;
-  for (const auto begin = Clock::now(); rounds < 10 || since(begin) < options.seconds * options.variants; ++rounds)
+  for (const auto begin = Clock::now(); rounds < 10 || seconds_since(begin) < options.seconds * options.variants;
+       ++rounds)
     for (const auto& s : subjects) ISOMER_CHECK_OK(s->turn());
   std::printf("\n%s, seed %llu, %zu rounds\n%-8s %6s %7s %10s %10s %10s %10s\n", options.of.c_str(),
               static_cast<unsigned long long>(options.seed), rounds, "variant", "rules", "kernels", "priced",

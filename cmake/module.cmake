@@ -9,6 +9,7 @@
 # TOGETHER compiles N sources as one: most of the time of a small source goes into the headers that its neighbours want
 # too. Sources in ALONE have names in their unnamed namespaces that others have as well; one that newly does ("redefinition
 # of ...") renames them or joins the list. The debug preset compiles every source by itself.
+# The headers of the library and of fmt, which nearly every source wants, are compiled once for all modules with the same flags.
 # A module whose folder is not there yet is skipped, and so are arrows to it.
 function(isomer_module)
   cmake_parse_arguments(arg "COLD" "NAME;TOGETHER" "DEPS;LINK;PRIVATE_LINK;ALONE" ${ARGN})
@@ -33,6 +34,10 @@ function(isomer_module)
       list(TRANSFORM arg_ALONE PREPEND ${folder}/)
       set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
+    # LLVM's own definitions would make other headers of them.
+    if("${sources}" MATCHES "\\.cc" AND NOT "isomer_llvm" IN_LIST arg_PRIVATE_LINK)
+      isomer_common_headers(${target} ${arg_COLD})
+    endif()
   else()
     add_library(${target} INTERFACE)  # headers only so far
     set(reach INTERFACE)
@@ -47,6 +52,27 @@ function(isomer_module)
   set_property(GLOBAL APPEND PROPERTY ISOMER_MODULES ${arg_NAME})
 endfunction()
 
+# The first module of its kind (COLD or not) compiles the headers, the others use what it made. In builds where every source
+# stands by itself it shall also bring its own headers.
+function(isomer_common_headers target cold)
+  if(NOT ISOMER_TOGETHER)
+    return()
+  endif()
+  get_property(owner GLOBAL PROPERTY ISOMER_HEADERS_${cold})
+  if(owner)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+    return()
+  endif()
+  target_precompile_headers(${target} PRIVATE <algorithm> <array> <cstdint> <cstring> <functional> <map> <memory> <optional>
+    <set> <string> <string_view> <unordered_map> <unordered_set> <utility> <variant> <vector> <fmt/format.h>)
+  set_property(GLOBAL PROPERTY ISOMER_HEADERS_${cold} ${target})
+endfunction()
+
+# A source with flags of its own, which headers that were compiled with others do not fit.
+function(isomer_source_flags source)
+  set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${ARGN}" SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
 # All declared modules as link targets, topmost first.
 function(isomer_all_modules out)
   get_property(names GLOBAL PROPERTY ISOMER_MODULES)
@@ -56,7 +82,8 @@ function(isomer_all_modules out)
 endfunction()
 
 # tools/NAME/*.cc becomes the executable NAME at the top of the build folder. A command's code runs once and is nearly all of it
-# the instantiation of two large libraries: it is not optimised, and the libraries' headers are compiled once.
+# the instantiation of two large libraries: it is not optimised, the libraries' headers are compiled once, and so are several
+# commands together.
 function(isomer_tool name)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${name}/*.cc)
   if(NOT sources)
@@ -69,6 +96,9 @@ function(isomer_tool name)
     isomer_warnings ${modules} isomer_build_info CLI11::CLI11 nlohmann_json::nlohmann_json)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
   target_precompile_headers(${name} PRIVATE <CLI/CLI.hpp> <nlohmann/json.hpp> <fmt/format.h>)
+  if(ISOMER_TOGETHER)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endfunction()
 

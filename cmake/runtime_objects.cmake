@@ -72,6 +72,7 @@ const struct isomer_embedded_object isomer_embedded_objects[] = {
 @rows@    {0, 0, 0, 0}};
 ]])
   # The embedded bytes are read by the assembler, which names no dependency.
-  set_source_files_properties(${folder}/runtime_objects.c PROPERTIES OBJECT_DEPENDS "${objects}")
+  set_source_files_properties(${folder}/runtime_objects.c PROPERTIES
+    OBJECT_DEPENDS "${objects}" SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${folder}/runtime_objects.c)
 endfunction()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/contains.h"
 #include "te/simplify.h"
 
 namespace isomer::compile {
@@ -19,8 +20,6 @@ bool has_read(const Expr& e) {
   te::for_each_node(e, [&](const Expr& n) { found = found || n->kind == Kind::Read; });
   return found;
 }
-
-bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 }  // namespace
 

@@ -138,4 +138,8 @@ Lowered Assembly::finish() && {
   return std::move(out_);
 }
 
+std::vector<std::string> origin_of(const ir::Node& n) {
+  return n.origin.empty() ? std::vector<std::string>{n.names.empty() ? n.label : n.names[0]} : n.origin;
+}
+
 }  // namespace isomer::compile

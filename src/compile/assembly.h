@@ -65,4 +65,7 @@ class Assembly {
   std::map<std::string, std::string> names_;           // the signature of a function -> its name
 };
 
+// The model's nodes that a node came from, itself where nothing is known.
+std::vector<std::string> origin_of(const ir::Node& node);
+
 }  // namespace isomer::compile

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/contains.h"
 #include "compile/contraction_kernel.h"
 #include "compile/finish.h"
 #include "compile/product_cost.h"
@@ -26,8 +27,6 @@ constexpr int64_t kChainTasks = 16;  // enough for an even share of a few worker
 bool stays_near(const Scene& scene, const ProductSize& size) {
   return 4 * size.columns * size.depth <= scene.target.l2_bytes / 2;
 }
-
-bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 // Puts kernels with the same tasks one behind the other. Values inside are rows of `columns` elements, `rows` of them a task,
 // in memory of the task where every row begins a cache line, an odd number of lines after the one before, so that rows do not

@@ -21,8 +21,6 @@ namespace {
 
 constexpr int kDeepest = 16;
 
-bool is_computed(const ir::Node& n) { return n.op != &ir::input_op() && n.op != &ir::const_op(); }
-
 // Calls are those nodes that are no expressions. For each node its round: expressions of a round come before its calls, and
 // read those of earlier rounds only.
 std::vector<uint32_t> rounds_of(const ir::Graph& g, const std::vector<bool>& call) {
@@ -88,7 +86,7 @@ class Composition {
     for (uint32_t i = 0; i < g_.input_count(); ++i) places_[{i, 0}] = {Space::Input, i, 0};
     for (uint32_t k = 0; k < g_.outputs().size(); ++k) {
       const ir::Value v = g_.outputs()[k].value;
-      if (is_computed(g_.node(v.node)) && (!g_.type(v).shape.has_rank() || lies_together(g_.type(v))))
+      if (ir::is_computed(g_.node(v.node)) && (!g_.type(v).shape.has_rank() || lies_together(g_.type(v))))
         places_.try_emplace(v, Place{Space::Output, k, 0});
     }
   }
@@ -115,7 +113,7 @@ class Composition {
     const uint32_t last = rounds.empty() ? 0 : *std::max_element(rounds.begin(), rounds.end());
     std::vector<std::vector<uint32_t>> pieces(last + 1), calls(last + 1);
     for (uint32_t i = 0; i < call.size(); ++i)
-      if (is_computed(g_.node(i))) (call[i] ? calls : pieces)[rounds[i]].push_back(i);
+      if (ir::is_computed(g_.node(i))) (call[i] ? calls : pieces)[rounds[i]].push_back(i);
     for (uint32_t round = 0; round <= last; ++round) {
       const std::vector<uint32_t>& all = pieces[round];
       const size_t length =

@@ -14,10 +14,6 @@ namespace {
 
 constexpr int64_t kMostRounds = int64_t{1} << 22;  // as in the interpreter
 
-std::vector<std::string> origin_of(const ir::Node& n) {
-  return n.origin.empty() ? std::vector<std::string>{n.names.empty() ? n.label : n.names[0]} : n.origin;
-}
-
 const Tensor* constant(const ir::Graph& g, ir::Value v) {
   return !v.is_none() && g.node(v.node).op == &ir::const_op() ? g.node(v.node).attrs.get<Tensor>("value") : nullptr;
 }

@@ -11,6 +11,7 @@
 
 #include "compile/assembly.h"
 #include "compile/function_writer.h"
+#include "compile/kernel.h"
 #include "compile/procedures.h"
 
 namespace isomer::compile {
@@ -28,7 +29,6 @@ constexpr int64_t kMostCopied = 128;    // features of a row that are brought to
 constexpr int64_t kMissing = 1 << 30;   // in the table of features: a missing value goes to the first child
 constexpr int64_t kScoreBytes = 65536;  // of one task
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t power_of_two(int64_t n) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
 }

@@ -133,8 +133,6 @@ bool stays_inside(const Expr& read, const std::vector<te::Axis>& axes, const std
   return true;
 }
 
-bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
-
 // The byte that is read, when the expression is one as I32.
 std::optional<Expr> byte_read(const Expr& e) {
   const bool plain = e->kind == Kind::Cast && e->args[0]->kind == Kind::Read && is_byte(e->args[0].dtype());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/contains.h"
 #include "compile/storage.h"
 #include "te/substitute.h"
 
@@ -15,8 +16,6 @@ namespace {
 
 constexpr int64_t kNeighbours = 8;        // elements that lie together and make a vector
 constexpr int64_t kLargestRow = 1 << 16;  // elements of a value inside a row: what stays in a near cache
-
-bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 const te::Axis* axis_of(const ModelStage& s, int id) {
   for (const te::Axis& a : s.axes)

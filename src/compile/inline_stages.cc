@@ -15,8 +15,6 @@ constexpr int64_t kLargestBody = 300;  // nodes of one body: beyond, compiling i
 constexpr size_t kMostOrigins = 32;    // source nodes that are remembered of one stage
 constexpr int64_t kCheap = 4;          // operations that may be done again rather than stored
 
-bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
-
 int64_t nodes_in(const Expr& e) {
   int64_t n = 0;
   te::for_each_node(e, [&](const Expr&) { ++n; });

@@ -23,8 +23,6 @@ constexpr int64_t kMostSteps = 65000;  // of a sum whose products of bytes stay 
 constexpr int64_t kExactFloats = int64_t{1} << 24;  // integers up to here are floats
 constexpr double kSmallestScale = 1e-30, kLargestScale = 1e30;
 
-bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
-
 // (byte - zero) * scale; zero and scale may be empty.
 struct Factor {
   Expr read, zero, scale;

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "te/signature.h"
 
 namespace isomer::compile {
 namespace {
-
-bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 void add_value(te::Signature& s, const Scene& scene, const Group& group, int value) {
   const StageValue& v = scene.value(value);

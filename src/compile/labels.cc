@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "base/contains.h"
 #include "compile/byte_stages.h"
 #include "compile/constant_stages.h"
 #include "compile/integer_products.h"
@@ -73,8 +74,6 @@ te::Expr redirected(const te::Expr& body, int from, int to) {
   });
   return substitution(body);
 }
-
-bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 // Lets the groups read a copy of the value, except the one that computes it.
 void copy_for_readers(Grouped& m, int value, const std::vector<int>& order) {

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int64_t kRounds = 100;  // of ml_couple, as its record says
 
-std::vector<std::string> origin_of(const ir::Node& n) { return n.origin.empty() ? std::vector{n.names[0]} : n.origin; }
-
 Expr real(double v) { return Expr::real(DType::F64, v); }
 
 // A loop over from .. to, whose body gets the variable.

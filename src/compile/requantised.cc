@@ -22,7 +22,6 @@ constexpr int kDeepest = 6;                    // factors of a constant in each 
 constexpr int kMostTerms = 64;                 // that a division spreads over
 constexpr int64_t kLargestConstant = 1 << 16;  // elements of a factor or a bias
 
-bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
 bool is_binary(const Expr& e, BinaryOp op) { return e->kind == Kind::Binary && e->binary == op; }
 
 // A number as it is stored in between, without the rounding to float.

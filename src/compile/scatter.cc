@@ -21,8 +21,6 @@ int64_t product(const std::vector<int64_t>& dims) {
   return n;
 }
 
-std::vector<std::string> origin_of(const ir::Node& n) { return n.origin.empty() ? std::vector{n.names[0]} : n.origin; }
-
 Expr combined(const ir::Node& n, const Expr& old, const Expr& update) {
   const std::string* name = n.attrs.get<std::string>("reduction");
   const bool logical = old.dtype() == DType::Bool;

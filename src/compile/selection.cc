@@ -15,8 +15,6 @@ using te::Expr;
 
 namespace {
 
-std::vector<std::string> origin_of(const ir::Node& n) { return n.origin.empty() ? std::vector{n.names[0]} : n.origin; }
-
 int64_t product(const std::vector<int64_t>& dims) {
   int64_t n = 1;
   for (const int64_t d : dims) n *= d;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/contains.h"
 #include "te/scalar.h"
 #include "te/simplify.h"
 #include "te/substitute.h"
@@ -15,10 +16,6 @@ using te::Kind;
 namespace {
 
 constexpr int64_t kMostAcross = 16;  // taps along the tile that are written out
-
-bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
-
-bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
 
 bool fits_group(const Scene& scene, const Group& group) {
   const ModelStage& first = scene.stage(group.stages[0]);

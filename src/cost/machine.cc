@@ -9,6 +9,7 @@
 #include <fstream>
 #include <vector>
 
+#include "base/clock_seconds.h"
 #include "base/hash.h"
 #include "base/peak.h"
 #include "codegen/codegen.h"
@@ -23,7 +24,6 @@ namespace {
 constexpr int kMoments = 600;  // what a neighbour does comes in phases of up to a second
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // As the system calls it; "" where it does not say.
 std::string cpu_name() {
@@ -55,7 +55,7 @@ double bandwidth(uint64_t bytes) {
         for (uint64_t k = 0; k < 4; ++k) sums[k] += at[i + k];
       for (const Words& s : sums) sink += s[0];
     }
-    best = std::min(best, since(start));
+    best = std::min(best, seconds_since(start));
   }
   iso_unmap(memory, bytes);
   return sink == 1 ? 0 : static_cast<double>(bytes * rounds) / best;  // the sums must not be optimised away
@@ -83,7 +83,7 @@ double empty_step(const loop::Target& target, int64_t tasks, int threads) {
   for (int i = 0; context && i < 20; ++i) {
     const auto start = Clock::now();
     iso_run(context, nullptr, 0, nullptr, 0, &error);
-    best = std::min(best, since(start));
+    best = std::min(best, seconds_since(start));
   }
   iso_free_context(context, nullptr);
   if (model) iso_close(model, nullptr);

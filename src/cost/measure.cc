@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/clock_seconds.h"
 #include "compile/host_program.h"
 #include "cost/test_bed.h"
 #include "runtime/abi.h"
@@ -17,7 +18,6 @@ namespace isomer::cost {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Of a go: so many runs, or so many seconds of them, since what disturbs for microseconds is lost in slow kernels.
 constexpr size_t kLeastRuns = 5;
@@ -247,7 +247,7 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
     return runs.size() >= least || std::accumulate(runs.begin(), runs.end(), 0.0) >= kLeastSeconds;
   };
   std::vector<double> good;
-  while (good.size() < options_.most_runs && since(start) < options_.most_seconds) {
+  while (good.size() < options_.most_runs && seconds_since(start) < options_.most_seconds) {
     ISOMER_CHECK_OK(sample());
     if (too_slow(kWarmLimit)) return summarise(times(Worth::Disturbed));
     good = times(Worth::Sure);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock_seconds.h"
 #include "base/peak.h"
 #include "driver/piece.h"
 #include "driver/summary.h"
@@ -14,7 +15,6 @@ namespace isomer::driver {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr size_t kLeastRuns = 5;
 
@@ -42,7 +42,7 @@ Expected<void> measure_errors(const ir::Graph& graph, const std::vector<Tensor>&
   const auto start = Clock::now();
   ISOMER_TRY(Executor executor, Executor::make(graph, naive));
   ISOMER_TRY(const std::vector<Tensor> expected, executor.run(inputs));
-  out.reference_seconds = since(start);
+  out.reference_seconds = seconds_since(start);
   for (size_t i = 0; i < found.size(); ++i) {
     const Comparison c = compare(found[i], expected[i]);
     OutputError e{graph.outputs()[i].name, c.error_of_largest, !is_float(found[i].dtype())};
@@ -56,10 +56,10 @@ Expected<void> measure_errors(const ir::Graph& graph, const std::vector<Tensor>&
 template <class Run>
 Expected<void> time_runs(double seconds, BenchResult& out, const Run& run) {
   const auto begin = Clock::now();
-  while (out.latencies.size() < kLeastRuns || since(begin) < seconds) {
+  while (out.latencies.size() < kLeastRuns || seconds_since(begin) < seconds) {
     const auto start = Clock::now();
     ISOMER_CHECK_OK(run());
-    out.latencies.push_back(since(start));
+    out.latencies.push_back(seconds_since(start));
   }
   std::sort(out.latencies.begin(), out.latencies.end());
   out.peak_bytes = peak_memory();
@@ -80,7 +80,7 @@ Expected<BenchResult> bench(const ir::Graph& graph, const std::vector<Tensor>& i
   ISOMER_CHECK_OK(executor.prepare(inputs));
   const auto start = Clock::now();
   ISOMER_TRY(std::vector<Tensor> outputs, executor.run(inputs));
-  out.first_run_seconds = since(start);
+  out.first_run_seconds = seconds_since(start);
   ISOMER_CHECK_OK(time_runs(options.seconds, out, [&]() -> Expected<void> {
     ISOMER_TRY(outputs, executor.run(inputs));
     return {};
@@ -103,7 +103,7 @@ Expected<BenchResult> bench_module(const std::shared_ptr<const ModuleFile>& file
              ModuleRun::make(file, options.executor.native.threads, options.executor.native.profile ? ISO_PROFILE : 0));
   const auto start = Clock::now();
   ISOMER_TRY(std::vector<Tensor> outputs, run.run(inputs));
-  out.first_run_seconds = since(start);
+  out.first_run_seconds = seconds_since(start);
   ISOMER_CHECK_OK(time_runs(options.seconds, out, [&] { return run.run_into(inputs, outputs); }));
   const iso_info& info = file->info();
   out.facts.pieces = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock_seconds.h"
 #include "driver/program.h"
 #include "interp/interp.h"
 #include "ops/table.h"
@@ -12,7 +13,6 @@ namespace isomer::driver {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // A part of a model below this many elements is interpreted until it has run this often.
 constexpr int64_t kSmallElements = 1 << 14;
@@ -95,7 +95,7 @@ Expected<std::optional<Variants::Entry>> Variants::make(const std::vector<Tensor
   if (options_.optimise) {
     ISOMER_TRY(g, passes::run_pipeline(g, ops::table(), "inference"));
   }
-  pass_seconds_ += since(start);
+  pass_seconds_ += seconds_since(start);
   ISOMER_TRY(entry.found.program, Program::build(std::move(g), options_));
   return made;
 }
@@ -237,7 +237,7 @@ void add_bodies(const ir::Node& n, std::vector<NodeReport>& out) {
     const auto* body = std::get_if<ir::GraphRef>(&value);
     if (!body) continue;
     for (const ir::Node& inner : (*body)->nodes()) {
-      if (inner.op == &ir::input_op() || inner.op == &ir::const_op()) continue;
+      if (!ir::is_computed(inner)) continue;
       if (!may_compile(inner))
         out.push_back({!inner.label.empty() || inner.names.empty() ? inner.label : inner.names[0], inner.op->name,
                        By::Reference, opaque_choice().reason});
@@ -251,7 +251,7 @@ void add_bodies(const ir::Node& n, std::vector<NodeReport>& out) {
 std::vector<NodeReport> plan_report(const ir::Graph& graph) {
   std::vector<NodeReport> out;
   const auto add = [&](const ir::Node& n, const Choice& c) {
-    if (c.by == By::Compiled || n.op == &ir::input_op() || n.op == &ir::const_op()) return;
+    if (c.by == By::Compiled || !ir::is_computed(n)) return;
     out.push_back({!n.label.empty() || n.names.empty() ? n.label : n.names[0], n.op->name, c.by, c.reason});
     if (c.by == By::Driven) add_bodies(n, out);
   };

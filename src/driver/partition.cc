@@ -12,8 +12,6 @@ namespace {
 
 constexpr int64_t kMostSizes = 64;  // elements of a tensor that may stand for sizes
 
-bool is_computed(const ir::Node& n) { return n.op != &ir::input_op() && n.op != &ir::const_op(); }
-
 bool known(const Type& t) { return t.dtype != DType::Opaque && t.shape.is_static(); }
 
 bool all_known(const ir::Graph& g, const ir::Node& n) {
@@ -87,7 +85,7 @@ Partition partition(const ir::Graph& g) {
   bool first = true;  // something must be done now, or it would be put off forever
   for (uint32_t i = 0; i < g.nodes().size(); ++i) {
     const ir::Node& n = g.node(i);
-    if (!is_computed(n)) continue;
+    if (!ir::is_computed(n)) continue;
     if (!all_known(g, n) || reads_later(n, p))
       p.nodes[i] = {By::Later, "its sizes follow from data"};
     else if (!first && waits_for_contents(g, n))
@@ -103,7 +101,7 @@ std::vector<size_t> size_inputs(const ir::Graph& g) {
   std::vector<bool> wanted(g.nodes().size());
   for (uint32_t i = static_cast<uint32_t>(g.nodes().size()); i-- > 0;) {
     const ir::Node& n = g.node(i);
-    if (!is_computed(n)) continue;
+    if (!ir::is_computed(n)) continue;
     if (!wanted[i] && !waits_for_contents(g, n)) continue;
     for (size_t k = 0; k < n.inputs.size(); ++k)
       if (wanted[i] ? is_open(g, n.inputs[k]) : decides(g, n, k)) wanted[n.inputs[k].node] = true;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/clock_seconds.h"
 #include "codegen/codegen.h"
 #include "compile/host_program.h"
 #include "cost/pricer.h"
@@ -19,7 +20,6 @@ namespace isomer::driver {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::vector<std::string> texts(const std::vector<Diagnostic>& warnings) {
   std::vector<std::string> out;
@@ -32,7 +32,7 @@ std::vector<std::string> texts(const std::vector<Diagnostic>& warnings) {
 Expected<void> add_runs(WholeRuns& runs, const cost::Pricer& pricer, const cost::Price& price, double seconds,
                         Pricing& out) {
   constexpr size_t kLeastTurns = 3;
-  for (const auto begin = Clock::now(); runs.turns() < kLeastTurns || since(begin) < seconds;)
+  for (const auto begin = Clock::now(); runs.turns() < kLeastTurns || seconds_since(begin) < seconds;)
     ISOMER_CHECK_OK(runs.turn());
   ISOMER_TRY(const WholeRuns::Times times, runs.times(pricer.usual(), price.core_share));
   out.fastest = times.fastest;
@@ -75,7 +75,7 @@ Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>&
   }
   const auto start = Clock::now();
   ISOMER_TRY(const cost::Price price, options.estimate ? pricer->estimate(graph) : pricer->price(graph));
-  out.price_seconds = since(start);
+  out.price_seconds = seconds_since(start);
   out.measured = price.measured;
   out.estimated = price.estimated;
   ISOMER_TRY(const std::vector<cost::KernelPrice> parts, pricer->kernels(graph));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock_seconds.h"
 #include "interp/interp.h"
 #include "ops/table.h"
 
@@ -10,9 +11,6 @@ namespace isomer::driver {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-bool is_computed(const ir::Node& n) { return n.op != &ir::input_op() && n.op != &ir::const_op(); }
 
 std::string name_of(const ir::Node& n) { return !n.label.empty() || n.names.empty() ? n.label : n.names[0]; }
 
@@ -49,7 +47,7 @@ Expected<std::shared_ptr<Program>> Program::build(ir::Graph graph, const Executo
   const auto built = program->partition_.whole ? program->build_whole() : program->build_pieces();
   if (!built.ok())
     return interpreted(std::move(program->graph_), options, "compiling failed: " + built.error().message);
-  program->compile_seconds_ = since(start);
+  program->compile_seconds_ = seconds_since(start);
   return program;
 }
 
@@ -70,7 +68,7 @@ Expected<void> Program::build_pieces() {
   const uint32_t last = rounds.empty() ? 0 : *std::max_element(rounds.begin(), rounds.end());
   const auto in = [&](uint32_t i, bool single, uint32_t round) {
     const By by = partition_.nodes[i].by;
-    return is_computed(graph_.node(i)) && by != By::Later && by_itself(by) == single && rounds[i] == round;
+    return ir::is_computed(graph_.node(i)) && by != By::Later && by_itself(by) == single && rounds[i] == round;
   };
   const size_t count = graph_.nodes().size();
   for (uint32_t round = 0; round <= last; ++round) {
@@ -148,7 +146,7 @@ Expected<std::vector<Tensor>> Program::run_unit(Unit& unit, const std::vector<Te
   if (!options_.native.profile) return interpret(unit, inputs);
   const auto start = Clock::now();
   auto outputs = interpret(unit, inputs);
-  count_time(unit, since(start));
+  count_time(unit, seconds_since(start));
   return outputs;
 }
 
@@ -186,7 +184,7 @@ void Program::add_facts(ExecutorFacts& facts) const {
   facts.compile_seconds += compile_seconds_;
   if (whole_) add(whole_->facts());
   for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
-    if (!is_computed(graph_.node(i))) continue;
+    if (!ir::is_computed(graph_.node(i))) continue;
     const By by = partition_.nodes[i].by;
     if (by != By::Later) (by == By::Reference ? facts.reference : facts.compiled)++;
   }
@@ -204,7 +202,7 @@ void Program::add_report(std::vector<NodeReport>& report) const {
   for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
     const ir::Node& n = graph_.node(i);
     const Choice& c = partition_.nodes[i];
-    if (is_computed(n) && by_itself(c.by)) report.push_back({name_of(n), n.op->name, c.by, c.reason});
+    if (ir::is_computed(n) && by_itself(c.by)) report.push_back({name_of(n), n.op->name, c.by, c.reason});
   }
   for (const Unit& unit : units_) {
     for (const auto& [graph, body] : unit.bodies) body->add_report(report);

@@ -56,7 +56,7 @@ std::optional<int64_t> graph_macs(const ir::Graph& g, int depth) {
   int64_t total = 0;
   if (depth > 8) return std::nullopt;
   for (const ir::Node& n : g.nodes()) {
-    if (n.op == &ir::input_op() || n.op == &ir::const_op()) continue;
+    if (!ir::is_computed(n)) continue;
     const auto m = node_macs(g, n, depth);
     const auto sum = m ? checked_add(total, *m) : std::nullopt;
     if (!sum) return std::nullopt;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/clock_seconds.h"
 #include "codegen/codegen.h"
 #include "compile/executable.h"
 #include "cost/measure.h"
@@ -23,7 +24,6 @@ constexpr double kTurnSeconds = 0.01;
 constexpr double kLeastSeconds = 0.001;  // of a sample
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 }  // namespace
 
@@ -85,7 +85,7 @@ Expected<int> WholeRuns::Impl::runs(compile::Runner& runner) {
   int count = 0;
   const auto start = Clock::now();
   do ISOMER_CHECK_OK(runner.run_into(inputs, outputs));
-  while (++count, since(start) < kLeastSeconds);
+  while (++count, seconds_since(start) < kLeastSeconds);
   return count;
 }
 
@@ -124,14 +124,14 @@ Expected<void> WholeRuns::turn() {
   do {
     ISOMER_CHECK_OK(impl_->run());
     ISOMER_CHECK_OK(impl_->run_profiled());
-  } while (since(start) < kTurnSeconds);
-  impl_->spent += since(start);
+  } while (seconds_since(start) < kTurnSeconds);
+  impl_->spent += seconds_since(start);
   ++impl_->turns;
   return {};
 }
 
 void WholeRuns::turn_when_due() {
-  if (impl_->failed || (impl_->first && kTurnShare * impl_->spent > since(*impl_->first))) return;
+  if (impl_->failed || (impl_->first && kTurnShare * impl_->spent > seconds_since(*impl_->first))) return;
   if (const auto done = turn(); !done.ok()) impl_->failed = done.error();
 }
 

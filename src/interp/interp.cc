@@ -52,8 +52,6 @@ std::vector<uint32_t> last_uses(const ir::Graph& g) {
   return last;
 }
 
-bool is_computed(const ir::Node& n) { return n.op != &ir::input_op() && n.op != &ir::const_op(); }
-
 // A value as it is stored; in wide mode an F64 tensor may stand for a value of type f32.
 struct Held {
   Tensor tensor;
@@ -136,7 +134,7 @@ class Executor {
     for (uint32_t i = 0; i < last.size(); ++i)
       if (last[i] != UINT32_MAX) dies[last[i]].push_back(i);
     size_t done = 0, total = 0;
-    for (const ir::Node& n : g.nodes()) total += is_computed(n);
+    for (const ir::Node& n : g.nodes()) total += ir::is_computed(n);
     for (uint32_t i = 0; i < g.nodes().size(); ++i) {
       const ir::Node& n = g.node(i);
       if (i < g.input_count()) {

@@ -19,6 +19,8 @@ const OpDef& const_op() {
   return op;
 }
 
+bool is_computed(const Node& n) { return n.op != &input_op() && n.op != &const_op(); }
+
 namespace {
 
 // Hash of every node's content, in node order; a graph input counts by its position and type.

@@ -104,6 +104,7 @@ bool agree(const Type& a, const Type& b);
 // The records of graph inputs and constants, which every table shares. A const's contents are its attribute "value".
 const OpDef& input_op();
 const OpDef& const_op();
+bool is_computed(const Node& node);  // neither of these
 
 // What a caller says about a new node beside its meaning.
 struct NodeInfo {

@@ -30,18 +30,17 @@ std::optional<OpTable::OnnxEntry> OpTable::find_onnx(std::string_view domain, st
   return it == by_onnx_.end() ? std::nullopt : std::optional(it->second);
 }
 
-namespace {
-
-// The definition that input i of a node falls under: the last one repeats when it is variadic.
-const InputDef* input_def(const OpDef& op, size_t i) {
-  if (i < op.inputs.size()) return &op.inputs[i];
-  return !op.inputs.empty() && op.inputs.back().arity == Arity::Variadic ? &op.inputs.back() : nullptr;
+const InputDef* OpDef::input(size_t i) const {
+  if (i < inputs.size()) return &inputs[i];
+  return !inputs.empty() && inputs.back().arity == Arity::Variadic ? &inputs.back() : nullptr;
 }
+
+namespace {
 
 // The element type bound to a variable by the inputs.
 std::optional<DType> bound(const OpContext& c, std::string_view var) {
   for (size_t i = 0; i < c.input_count(); ++i) {
-    const InputDef* def = input_def(c.op(), i);
+    const InputDef* def = c.op().input(i);
     if (def && c.has(i) && def->var == var) return c.dtype(i);
   }
   return std::nullopt;
@@ -50,7 +49,7 @@ std::optional<DType> bound(const OpContext& c, std::string_view var) {
 Expected<void> check_inputs(const OpContext& c) {
   const OpDef& op = c.op();
   for (size_t i = 0; i < std::max(op.inputs.size(), c.input_count()); ++i) {
-    const InputDef* def = input_def(op, i);
+    const InputDef* def = op.input(i);
     if (!def) return c.error(fmt::format("expected at most {} inputs, found {}", op.inputs.size(), c.input_count()));
     if (!c.has(i)) {
       // A list that must not be empty has no gaps either: its members tell the types of the outputs.
@@ -288,7 +287,7 @@ Diagnostic OpContext::error(std::string message) const {
 std::vector<te::Handle> OpContext::declare(te::Builder& builder) const {
   std::vector<te::Handle> handles;
   for (size_t i = 0; i < input_count(); ++i) {
-    const InputDef* def = input_def(*op_, i);
+    const InputDef* def = op_->input(i);
     const std::string label = !def                     ? "in" + std::to_string(i)
                               : i < op_->inputs.size() ? def->name
                                                        : def->name + std::to_string(i);

@@ -100,6 +100,8 @@ struct OpDef {
   bool open_attrs = false;                // accepts attributes it does not declare (foreign operators)
 
   const AttrDef* attr(std::string_view attr_name) const;
+  // The definition that input i of a node falls under: the last one repeats when it is variadic.
+  const InputDef* input(size_t i) const;
 };
 
 // A node as an operator sees it: attributes, the types of its inputs, and those input values that are known already

@@ -9,12 +9,6 @@
 namespace isomer::ir {
 namespace {
 
-// The definition that operand i of a call falls under: the last one repeats when it is variadic.
-const InputDef* input_def(const OpDef& op, size_t i) {
-  if (i < op.inputs.size()) return &op.inputs[i];
-  return !op.inputs.empty() && op.inputs.back().arity == Arity::Variadic ? &op.inputs.back() : nullptr;
-}
-
 // Sets a builder's mode for a while.
 class Verbatim {
  public:
@@ -160,12 +154,12 @@ Expected<Tensor> Parser::literal_tensor(const AttrValue& literal, DType dtype, s
 // first tensor operand, else i64 or f32 by its own look.
 Expected<std::vector<Value>> Parser::operands_of(Call& call, GraphBuilder& builder, Scope& scope) {
   const auto type_of_literal = [&](size_t i) {
-    const InputDef* def = input_def(*call.op, i);
+    const InputDef* def = call.op->input(i);
     std::optional<DType> first, same;
     for (size_t k = 0; k < call.operands.size(); ++k) {
       const Value v = call.operands[k].value;
       if (v.is_none()) continue;
-      const InputDef* other = input_def(*call.op, k);
+      const InputDef* other = call.op->input(k);
       if (!first) first = builder.type(v).dtype;
       if (!same && def && other && def->var == other->var) same = builder.type(v).dtype;
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/arithmetic.h"
+#include "base/contains.h"
 #include "loop/emitter.h"
 #include "loop/guards.h"
 #include "te/simplify.h"

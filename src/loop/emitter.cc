@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "loop/guards.h"
 #include "te/simplify.h"
 

@@ -1,8 +1,11 @@
 #include "loop/guards.h"
+#include "base/contains.h"
 
 #include <algorithm>
 
 namespace isomer::loop {
+
+bool is_true(const te::Expr& e) { return e->kind == te::Kind::Int && e->integer; }
 
 std::vector<int> variables_of(const Affine& a) {
   std::vector<int> out;
@@ -10,7 +13,10 @@ std::vector<int> variables_of(const Affine& a) {
   return out;
 }
 
-bool contains(const std::vector<int>& set, int v) { return std::find(set.begin(), set.end(), v) != set.end(); }
+bool uses_any(const Affine& a, const std::vector<int>& set) {
+  const std::vector<int> used = variables_of(a);
+  return std::any_of(used.begin(), used.end(), [&](int v) { return contains(set, v); });
+}
 
 void drop_guard(Item& item, const Affine& guard) {
   each_block(item, [&](Block& b) { std::erase_if(b.guards, [&](const Affine& g) { return same(g, guard); }); });

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "loop/affine.h"
+#include "loop/guards.h"
 #include "te/program.h"
 
 namespace isomer::loop {
@@ -14,7 +15,6 @@ using te::Combiner;
 using te::Expr;
 using te::Kind;
 
-bool is_true(const Expr& e) { return e->kind == Kind::Int && e->integer; }
 Expr both(const Expr& first, const Expr& then) {
   if (is_true(first)) return then;
   if (is_true(then)) return first;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "loop/guards.h"
 #include "loop/lift.h"
 #include "loop/nest.h"
 #include "loop/schedule.h"
@@ -44,8 +45,6 @@ int depth_of(const Expr& root) {
   }
   return depth.at(root.identity());
 }
-
-bool is_true(const Expr& e) { return e->kind == Kind::Int && e->integer; }
 
 std::string identifier(std::string_view text, std::string_view standard) {
   std::string out;

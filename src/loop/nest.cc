@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/contains.h"
+#include "loop/guards.h"
 #include "te/scalar.h"
 #include "te/substitute.h"
 
@@ -112,14 +114,6 @@ std::vector<int> loops_of(const Block& block, bool reduce) {
   return out;
 }
 
-bool any_of(const std::vector<int>& set, int v) { return std::find(set.begin(), set.end(), v) != set.end(); }
-
-bool uses_any(const Affine& a, const std::vector<int>& set) {
-  std::vector<int> used;
-  for (const Affine::Term& t : a.terms) variables(t.atom, used);
-  return std::any_of(used.begin(), used.end(), [&](int v) { return any_of(set, v); });
-}
-
 }  // namespace
 
 std::vector<int> reduce_loops(const Block& block) { return loops_of(block, true); }
@@ -165,7 +159,7 @@ void decompose(Nest& nest, const Path& path, size_t depth) {
   const std::vector<const Loop*> around = loops_around(nest, path);
   bool innermost = true;
   for (size_t k = around.size(); k-- > 0 && k + 1 >= depth;) {
-    if (!any_of(spatial, around[k]->var)) continue;
+    if (!contains(spatial, around[k]->var)) continue;
     Loop copy = *around[k];
     copy.var = nest.next_var++;
     copy.name = update.name + "_init" + copy.name.substr(copy.name.rfind('.'));

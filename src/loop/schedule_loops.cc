@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "loop/region.h"
 #include "loop/schedule.h"
 
@@ -14,8 +15,6 @@ constexpr int64_t kMostLanes = 4095;
 constexpr int64_t kMostCopies = 4096;  // of one statement by unrolled loops in one another
 constexpr size_t kMostLoops = 64;      // around one block
 constexpr const char* kNoLoop = "there is no loop of this name";
-
-bool contains(const std::vector<int>& set, int v) { return std::find(set.begin(), set.end(), v) != set.end(); }
 
 std::string sibling_name(const Loop& l, std::string_view name) {
   return l.name.substr(0, l.name.rfind('.') + 1) + std::string(name);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
+#include "loop/guards.h"
 #include "loop/region.h"
 #include "loop/schedule.h"
 
@@ -10,15 +12,7 @@ namespace {
 
 using te::Expr;
 
-bool contains(const std::vector<int>& set, int v) { return std::find(set.begin(), set.end(), v) != set.end(); }
-
 std::string short_name(const Loop& l) { return l.name.substr(l.name.rfind('.') + 1); }
-
-bool uses_any(const Affine& a, const std::vector<int>& set) {
-  std::vector<int> used;
-  for (const Affine::Term& t : a.terms) variables(t.atom, used);
-  return std::any_of(used.begin(), used.end(), [&](int v) { return contains(set, v); });
-}
 
 // The block that takes the partial results together, in copies of the spatial loops from `first` on.
 Item final_nest(Nest& nest, const Block& whole, int partial, const Loop& factor, const std::vector<const Loop*>& around,

@@ -13,6 +13,11 @@ using ::onnx::AttributeProto;
 using ::onnx::GraphProto;
 using ::onnx::NodeProto;
 
+bool is_reserved(std::string_view name) {
+  return name == "op_type" || name == "op_domain" || name == "op_version" || name == "op_captures" ||
+         name == "op_types" || name == "op_foreign";
+}
+
 namespace {
 
 bool is_const(const ir::Node& n) { return n.op == &ir::const_op(); }
@@ -24,11 +29,6 @@ int64_t ir_version_of(int64_t opset) {
   if (opset <= 22) return 10;
   if (opset <= 24) return opset - 12;
   return opset <= 27 ? 13 : 14;
-}
-
-bool is_reserved(const std::string& name) {
-  return name.starts_with("op_") && (name == "op_type" || name == "op_domain" || name == "op_version" ||
-                                     name == "op_captures" || name == "op_types" || name == "op_foreign");
 }
 
 int64_t captures_of(const ir::Node& n) {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -16,6 +17,9 @@ namespace isomer::onnx {
 
 // Marks the copies that stand for a second name of one value; the importer takes them away again.
 inline constexpr char kAliasMark[] = "isomer: another name of its input";
+
+// Attributes by which an unknown operator is remembered; it can have none of these names itself.
+bool is_reserved(std::string_view attribute);
 
 class Exporter {
  public:

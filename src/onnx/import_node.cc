@@ -64,11 +64,6 @@ bool takes_opaque(const ir::OpDef& op, size_t i) {
   return op.inputs[std::min(i, op.inputs.size() - 1)].types.contains(DType::Opaque);
 }
 
-bool is_reserved(std::string_view name) {
-  return name == "op_type" || name == "op_domain" || name == "op_version" || name == "op_captures" ||
-         name == "op_types" || name == "op_foreign";
-}
-
 }  // namespace
 
 ir::NodeInfo Importer::info(const Call& call, const Scope& scope) const {

@@ -17,8 +17,6 @@ void merge(std::vector<std::string>& into, const std::vector<std::string>& from)
     if (std::find(into.begin(), into.end(), s) == into.end()) into.push_back(s);
 }
 
-bool is_leaf(const ir::Node& n) { return n.op == &ir::input_op() || n.op == &ir::const_op(); }
-
 }  // namespace
 
 Editor::Editor(const ir::Graph& graph, const ir::OpTable& table)
@@ -161,11 +159,11 @@ void Editor::drop_abandoned() {
 void Editor::inherit(Value old, Value by, const std::vector<uint32_t>& dropped) {
   std::vector<std::string> origin;
   for (uint32_t id : dropped)
-    if (!is_leaf(nodes_[id])) merge(origin, nodes_[id].origin);
+    if (ir::is_computed(nodes_[id])) merge(origin, nodes_[id].origin);
   for (uint32_t id : unowned_) merge(nodes_[id].origin, origin);
   unowned_.clear();
   ir::Node& n = nodes_[by.node];
-  if (!is_leaf(n)) merge(n.origin, origin);
+  if (ir::is_computed(n)) merge(n.origin, origin);
   if (alive_[old.node] || !fresh(by.node)) return;
   if (n.label.empty()) n.label = nodes_[old.node].label;
   std::string& own = n.names[by.index];

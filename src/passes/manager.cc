@@ -122,7 +122,7 @@ class Manager {
 OperatorCounts count_operators(const ir::Graph& graph) {
   OperatorCounts counts;
   for (const ir::Node& n : graph.nodes()) {
-    if (n.op != &ir::input_op() && n.op != &ir::const_op()) ++counts[n.op->name];
+    if (ir::is_computed(n)) ++counts[n.op->name];
     for (const auto& [key, value] : n.attrs)
       if (const auto* body = std::get_if<ir::GraphRef>(&value))
         for (const auto& [op, count] : count_operators(**body)) counts[op] += count;

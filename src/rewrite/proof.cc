@@ -61,7 +61,7 @@ Hash128 OperatorHashes::of(const ir::OpDef& op) {
         h.add(ir::print(*graph));
         std::set<std::string> inner;
         for (const ir::Node& x : graph->nodes())
-          if (x.op != &ir::input_op() && x.op != &ir::const_op()) inner.insert(x.op->name);
+          if (ir::is_computed(x)) inner.insert(x.op->name);
         for (const std::string& name : inner)
           if (const ir::OpDef* used = table_->find(name)) h.add(of(*used));
       }

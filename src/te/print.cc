@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/quote.h"
+#include "te/match.h"
 #include "te/words.h"
 
 namespace isomer::te {
@@ -41,8 +42,6 @@ std::string name_in_text(std::string_view s) {
 }
 
 namespace {
-
-bool is_literal(const Expr& e) { return e->kind == Kind::Int || e->kind == Kind::Real; }
 
 std::string real_text(double v) {
   if (std::isinf(v)) return v < 0 ? "-inf" : "inf";

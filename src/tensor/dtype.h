@@ -20,6 +20,7 @@ std::optional<DType> dtype_from_name(std::string_view text);
 size_t size_of(DType type);  // bytes of one element; 0 for Opaque
 
 constexpr bool is_float(DType t) { return t <= DType::BF16; }
+constexpr bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
 constexpr bool is_signed_int(DType t) { return t >= DType::I64 && t <= DType::I8; }
 constexpr bool is_unsigned_int(DType t) { return t >= DType::U64 && t <= DType::U8; }
 constexpr bool is_int(DType t) { return t >= DType::I64 && t <= DType::U8; }

@@ -88,7 +88,7 @@ Expected<void> Meaning::load(const ir::Graph& graph, const ir::OpTable& table) {
           if (s.starts_with('?')) throw Unsupported{n.op->name, "an extent of its result is not known"};
       }
     }
-    if (n.op == &ir::input_op() || n.op == &ir::const_op()) continue;
+    if (!ir::is_computed(n)) continue;
     if (!n.op->compute || !n.op->pure) throw Unsupported{n.op->name, "it has no expression"};
     ISOMER_TRY(programs_[id], n.op->compute(context_of(*builder_, n)));
   }

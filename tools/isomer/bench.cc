@@ -17,7 +17,7 @@
 namespace isomer::tool {
 namespace {
 
-struct Options {
+struct BenchFlags {
   ModelOptions model;
   RunOptions run;
   double duration = 3;
@@ -29,11 +29,6 @@ struct Options {
   bool checked() const { return !no_check && (!driver::is_module_name(model.spec) || !against.empty()); }
 };
 
-std::string time(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  return seconds < 1 ? fmt::format("{:.3f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
-}
-
 double largest_error(const driver::BenchResult& r) {
   double out = 0;
   for (const driver::OutputError& e : r.errors) out = std::max(out, e.of_largest);
@@ -42,8 +37,9 @@ double largest_error(const driver::BenchResult& r) {
 
 std::string speed_lines(const driver::BenchResult& r) {
   std::string out = fmt::format("latency      {:>12} {:>12} {:>12} {:>12}\n", "min", "median", "p90", "p99");
-  out += fmt::format("             {:>12} {:>12} {:>12} {:>12}   {} runs\n", time(r.quantile(0)), time(r.quantile(0.5)),
-                     time(r.quantile(0.9)), time(r.quantile(0.99)), r.latencies.size());
+  out +=
+      fmt::format("             {:>12} {:>12} {:>12} {:>12}   {} runs\n", duration(r.quantile(0)),
+                  duration(r.quantile(0.5)), duration(r.quantile(0.9)), duration(r.quantile(0.99)), r.latencies.size());
   out += fmt::format("throughput   {:.2f} runs/s at the median\n", 1 / r.quantile(0.5));
   if (r.flops) {
     const double rate = *r.flops / r.quantile(0.5);
@@ -56,10 +52,10 @@ std::string speed_lines(const driver::BenchResult& r) {
   return out;
 }
 
-std::string text(const std::string& source, double load_seconds, const driver::BenchResult& r, const Options& o) {
+std::string text(const std::string& source, double load_seconds, const driver::BenchResult& r, const BenchFlags& o) {
   std::string out = fmt::format("model        {}\n", printable(source));
-  out += fmt::format("time to      load {}, passes {}, compile {}, first run {}\n", time(load_seconds),
-                     time(r.pass_seconds), time(r.compile_seconds), time(r.first_run_seconds));
+  out += fmt::format("time to      load {}, passes {}, compile {}, first run {}\n", duration(load_seconds),
+                     duration(r.pass_seconds), duration(r.compile_seconds), duration(r.first_run_seconds));
   out += speed_lines(r);
   const driver::NativeFacts& n = r.facts.native;
   const auto size = [](uint64_t count) { return bytes(static_cast<int64_t>(count)); };
@@ -77,7 +73,7 @@ std::string text(const std::string& source, double load_seconds, const driver::B
   else
     out +=
         fmt::format("accuracy     largest error {:.2g} of the largest magnitude, against plain loops in double ({})\n",
-                    largest_error(r), time(r.reference_seconds));
+                    largest_error(r), duration(r.reference_seconds));
   if (!r.report.empty()) out += fmt::format("uncompiled   {}\n{}", node_counts(r.report), node_lines(r.report));
   return out;
 }
@@ -93,14 +89,14 @@ std::string profile_table(const driver::BenchResult& r) {
     const double mean = s.runs ? s.seconds / static_cast<double>(s.runs) : 0;
     const auto rate = [&](double n) { return mean > 0 && n > 0 ? fmt::format("{:.1f}", n / mean * 1e-9) : "-"; };
     out += fmt::format("{:<24}{:>6.1f}%{:>11}{:>11}{:>10}{:>9}{:>7}  {}\n", printable(s.kernel, 23),
-                       total > 0 ? 100 * s.seconds / total : 0, time(mean), time(s.fastest), rate(s.flops),
+                       total > 0 ? 100 * s.seconds / total : 0, duration(mean), duration(s.fastest), rate(s.flops),
                        rate(s.bytes), s.tasks, printable(s.origin, 60));
   }
   return out;
 }
 
 nlohmann::ordered_json data(const std::string& source, double load_seconds, const driver::BenchResult& r,
-                            const Options& o) {
+                            const BenchFlags& o) {
   nlohmann::ordered_json j{{"model", source}, {"threads", o.run.threads}, {"seed", o.run.seed}};
   j["seconds"] = {{"load", load_seconds},
                   {"passes", r.pass_seconds},
@@ -141,7 +137,7 @@ nlohmann::ordered_json data(const std::string& source, double load_seconds, cons
   return j;
 }
 
-Expected<driver::BenchResult> bench_module(const Options& o, const driver::InputOptions& in,
+Expected<driver::BenchResult> bench_module(const BenchFlags& o, const driver::InputOptions& in,
                                            const driver::BenchOptions& options, double& load_seconds) {
   const auto start = std::chrono::steady_clock::now();
   ISOMER_TRY(const auto file, driver::ModuleFile::open(o.model.spec));
@@ -158,7 +154,7 @@ Expected<driver::BenchResult> bench_module(const Options& o, const driver::Input
   return driver::bench_module(file, &model.graph, inputs, options);
 }
 
-Expected<driver::BenchResult> bench_model(const Options& o, const driver::InputOptions& in,
+Expected<driver::BenchResult> bench_model(const BenchFlags& o, const driver::InputOptions& in,
                                           const driver::BenchOptions& options, double& load_seconds) {
   const auto start = std::chrono::steady_clock::now();
   ISOMER_TRY(const driver::Model model, load(o.model));
@@ -172,7 +168,7 @@ Expected<driver::BenchResult> bench_model(const Options& o, const driver::InputO
 }  // namespace
 
 Action declare_bench(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BenchFlags>();
   declare_model(app, o->model);
   declare_run_options(app, o->run);
   declare_optimize_flag(app, o->optimize);

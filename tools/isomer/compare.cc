@@ -16,7 +16,7 @@
 namespace isomer::tool {
 namespace {
 
-struct Options {
+struct CompareFlags {
   ModelOptions model;
   RunOptions run;
   std::string other, data;
@@ -39,7 +39,7 @@ Expected<std::vector<Tensor>> run(const ir::Graph& graph, const std::vector<Tens
   return outputs;
 }
 
-Answer report(const std::vector<Pair>& pairs, const Options& o) {
+Answer report(const std::vector<Pair>& pairs, const CompareFlags& o) {
   Answer a;
   a.json = {{"equal", true}, {"rtol", o.rtol}, {"atol", o.atol}, {"outputs", nlohmann::json::array()}};
   a.text = fmt::format("{:<24}{:<24}{:>14}{:>14}  {}\n", "output", "type", "max abs error", "max rel error", "verdict");
@@ -90,7 +90,7 @@ Expected<std::vector<Pair>> paired(const std::vector<std::string>& names, const 
   return pairs;
 }
 
-Expected<std::vector<Pair>> against_data(const driver::Model& model, const Options& o,
+Expected<std::vector<Pair>> against_data(const driver::Model& model, const CompareFlags& o,
                                          std::vector<driver::NodeReport>& uncompiled) {
   ISOMER_TRY(const driver::DataSet set, driver::load_data_set(o.data, model.graph.input_count()));
   ISOMER_TRY(const std::vector<Tensor> inputs, inputs_of(set, o.data));
@@ -100,7 +100,7 @@ Expected<std::vector<Pair>> against_data(const driver::Model& model, const Optio
   return paired(names, outputs, set);
 }
 
-Expected<std::vector<Pair>> module_against_data(const Options& o) {
+Expected<std::vector<Pair>> module_against_data(const CompareFlags& o) {
   ISOMER_TRY(const auto file, driver::ModuleFile::open(o.model.spec));
   ISOMER_TRY(const driver::DataSet set, driver::load_data_set(o.data, file->inputs().size()));
   ISOMER_TRY(const std::vector<Tensor> inputs, inputs_of(set, o.data));
@@ -128,7 +128,7 @@ Expected<std::vector<size_t>> match(const Items& a, const Items& b, NameOf name,
   return found;
 }
 
-Expected<std::vector<Pair>> against_model(const driver::Model& model, const Options& o) {
+Expected<std::vector<Pair>> against_model(const driver::Model& model, const CompareFlags& o) {
   ModelOptions second = o.model;
   second.spec = o.other;
   ISOMER_TRY(const driver::Model other, load(second));
@@ -162,7 +162,7 @@ constexpr double kMostMoved =
 // A second look at a model that is not within the tolerance at its end: every rounding to few bits by itself. Whether all is well then.
 Expected<bool> agrees_by_quanta(const driver::Model& model, const std::vector<Tensor>& inputs,
                                 const driver::ExecutorOptions& fast, const driver::ExecutorOptions& naive,
-                                const std::vector<double>& at_the_end, const Options& o, Answer& a) {
+                                const std::vector<double>& at_the_end, const CompareFlags& o, Answer& a) {
   ISOMER_TRY(const std::optional<driver::Quanta> q, driver::quanta(model.graph, inputs, fast, naive, o.tolerance));
   if (!q) return false;
   bool fine = q->wrong() == 0;
@@ -194,7 +194,7 @@ Expected<bool> agrees_by_quanta(const driver::Model& model, const std::vector<Te
 }
 
 // What the optimised and compiled model computes against its meaning: plain loops in double, without any pass.
-Expected<Answer> against_meaning(const driver::Model& model, const Options& o) {
+Expected<Answer> against_meaning(const driver::Model& model, const CompareFlags& o) {
   ISOMER_TRY(const driver::InputOptions options, input_options(o.run));
   ISOMER_TRY(const std::vector<Tensor> inputs, driver::make_inputs(model.graph, options));
   driver::ExecutorOptions naive = executor_options(o.run);
@@ -245,7 +245,7 @@ Expected<Answer> against_meaning(const driver::Model& model, const Options& o) {
 }  // namespace
 
 Action declare_compare(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CompareFlags>();
   app.add_option("A", o->model.spec, "The model whose answer is expected; with --data also a module (*.so)")
       ->required();
   app.add_option("B", o->other, "The model to compare with it; without it and --data, A compiled against A's meaning");

@@ -11,17 +11,12 @@
 namespace isomer::tool {
 namespace {
 
-struct Options {
+struct CostFlags {
   ModelOptions model;
   driver::PricingOptions pricing;
   std::string store, file;
   bool all = false;
 };
-
-std::string time(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  return seconds < 1 ? fmt::format("{:.3f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
-}
 
 std::string kernel_table(const driver::Pricing& p, bool all) {
   constexpr size_t kShown = 20;
@@ -32,11 +27,11 @@ std::string kernel_table(const driver::Pricing& p, bool all) {
                                 ran ? fmt::format("{:>12}", "in the run") : "", "tasks", "source nodes");
   for (size_t i = 0; i < kernels.size() && (all || i < kShown); ++i) {
     const driver::PricedKernel& k = kernels[i];
-    out +=
-        fmt::format("{:<14}{:>6.1f}%{:>12}{:>12}{}{:>7}  {}\n", printable(k.kernel, 13),
-                    p.seconds > 0 ? 100 * k.seconds / p.seconds : 0, k.known ? time(k.seconds) : "-", time(k.estimate),
-                    ran ? fmt::format("{:>12}", k.run_seconds > 0 ? time(k.run_seconds) : "-") : "", k.tasks,
-                    printable(k.origin, 60));
+    out += fmt::format("{:<14}{:>6.1f}%{:>12}{:>12}{}{:>7}  {}\n", printable(k.kernel, 13),
+                       p.seconds > 0 ? 100 * k.seconds / p.seconds : 0, k.known ? duration(k.seconds) : "-",
+                       duration(k.estimate),
+                       ran ? fmt::format("{:>12}", k.run_seconds > 0 ? duration(k.run_seconds) : "-") : "", k.tasks,
+                       printable(k.origin, 60));
   }
   if (!all && kernels.size() > kShown)
     out += fmt::format("... and {} more; --all shows them\n", kernels.size() - kShown);
@@ -45,10 +40,10 @@ std::string kernel_table(const driver::Pricing& p, bool all) {
 
 std::string label_table(const driver::Pricing& p) {
   std::string out = fmt::format("labelled     {} with the best layouts and algorithms\n\n{:<28}{:>12}{:>12}  {}\n",
-                                time(p.labelled_seconds), "algorithm", "compiler's", "labelled", "value");
+                                duration(p.labelled_seconds), "algorithm", "compiler's", "labelled", "value");
   for (const driver::LabelGain& g : p.labels)
-    out +=
-        fmt::format("{:<28}{:>12}{:>12}  {}\n", g.algorithm, time(g.standard), time(g.seconds), printable(g.value, 60));
+    out += fmt::format("{:<28}{:>12}{:>12}  {}\n", g.algorithm, duration(g.standard), duration(g.seconds),
+                       printable(g.value, 60));
   return out;
 }
 
@@ -80,7 +75,7 @@ nlohmann::ordered_json data(const std::string& source, const driver::Pricing& p)
   return j;
 }
 
-Expected<Answer> show_model(const Options& o) {
+Expected<Answer> show_model(const CostFlags& o) {
   ISOMER_TRY(const driver::Model model, load(o.model));
   std::vector<Tensor> inputs;
   if (o.pricing.run) {
@@ -92,15 +87,15 @@ Expected<Answer> show_model(const Options& o) {
   a.text = fmt::format("model        {}\n", printable(model.source));
   if (!o.pricing.estimate)
     a.text += fmt::format("predicted    {} on {} threads: {} steps, {} kernels timed now, {} steps estimated\n",
-                          time(p.seconds), p.threads, p.kernels.size(), p.measured, p.estimated);
-  a.text += fmt::format("analytic     {}\n", time(p.estimate));
+                          duration(p.seconds), p.threads, p.kernels.size(), p.measured, p.estimated);
+  a.text += fmt::format("analytic     {}\n", duration(p.estimate));
   if (p.fastest > 0)
     a.text += fmt::format(
         "measured     {} at the usual rate of the core, as predicted: {:+.1f}%; on the clock {} at best, {} at the "
         "median\n",
-        time(p.run_seconds), 100 * ((o.pricing.estimate ? p.estimate : p.seconds) / p.run_seconds - 1), time(p.fastest),
-        time(p.median));
-  a.text += fmt::format("priced in    {}\n", time(p.price_seconds));
+        duration(p.run_seconds), 100 * ((o.pricing.estimate ? p.estimate : p.seconds) / p.run_seconds - 1),
+        duration(p.fastest), duration(p.median));
+  a.text += fmt::format("priced in    {}\n", duration(p.price_seconds));
   if (o.pricing.layout) a.text += label_table(p);
   a.text += kernel_table(p, o.all);
   a.json = data(model.source, p);
@@ -116,7 +111,7 @@ nlohmann::ordered_json data(const driver::ProfileStore& s) {
   return j;
 }
 
-Expected<Answer> show_store(const Options& o) {
+Expected<Answer> show_store(const CostFlags& o) {
   ISOMER_TRY(const driver::ProfileStore s, driver::show_store(o.store));
   print_warnings(s.warnings);
   Answer a;
@@ -129,7 +124,7 @@ Expected<Answer> show_store(const Options& o) {
   return a;
 }
 
-Expected<Answer> clear(const Options& o) {
+Expected<Answer> clear(const CostFlags& o) {
   ISOMER_TRY(const int64_t gone, driver::clear_store(o.store));
   Answer a;
   a.text = fmt::format("{} times are forgotten\n", gone);
@@ -137,7 +132,7 @@ Expected<Answer> clear(const Options& o) {
   return a;
 }
 
-Expected<Answer> write(const Options& o) {
+Expected<Answer> write(const CostFlags& o) {
   ISOMER_TRY(const driver::ProfileStore s, driver::export_store(o.store, o.file));
   Answer a;
   a.text = fmt::format("wrote {}: {} times, {}\n", printable(o.file), s.entries, bytes(s.file_bytes));
@@ -145,7 +140,7 @@ Expected<Answer> write(const Options& o) {
   return a;
 }
 
-Expected<Answer> read(const Options& o) {
+Expected<Answer> read(const CostFlags& o) {
   ISOMER_TRY(const int64_t fresh, driver::import_store(o.store, o.file));
   Answer a;
   a.text = fmt::format("{} times are new\n", fresh);
@@ -156,7 +151,7 @@ Expected<Answer> read(const Options& o) {
 }  // namespace
 
 Action declare_cost(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CostFlags>();
   app.add_option("--store", o->store,
                  "The file of measured times; standard: kernels.db in $ISOMER_STORE, $XDG_CACHE_HOME/isomer or "
                  "~/.cache/isomer; -: none");

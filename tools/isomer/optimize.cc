@@ -15,7 +15,7 @@
 namespace isomer::tool {
 namespace {
 
-struct Options {
+struct OptimizeFlags {
   ModelOptions model;
   OptimizeChoices choices;
   std::string out, trace, replay, rules;
@@ -23,7 +23,7 @@ struct Options {
   uint64_t seed = 1;
 };
 
-std::string time(double seconds) { return seconds > 0 ? fmt::format("{:.3f} ms", seconds * 1e3) : "-"; }
+std::string milliseconds(double seconds) { return seconds > 0 ? fmt::format("{:.3f} ms", seconds * 1e3) : "-"; }
 
 // Regions may be of a few microseconds.
 std::string short_time(double seconds) {
@@ -42,9 +42,9 @@ std::string table(const driver::Figures& b, const driver::Figures& a) {
   line("parameters", count(b.parameters), count(a.parameters));
   line("weights", size(b.weight_bytes), size(a.weight_bytes));
   line("memory of a run", size(b.arena_bytes), size(a.arena_bytes));
-  line("time by the model", time(b.estimated), time(a.estimated));
-  line("time by its kernels", time(b.priced), time(a.priced));
-  line("time measured", time(b.measured), time(a.measured),
+  line("time by the model", milliseconds(b.estimated), milliseconds(a.estimated));
+  line("time by its kernels", milliseconds(b.priced), milliseconds(a.priced));
+  line("time measured", milliseconds(b.measured), milliseconds(a.measured),
        a.measured > 0 ? fmt::format("   {:.2f} times as fast", b.measured / a.measured) : "");
   return out;
 }
@@ -73,7 +73,8 @@ std::string rules_of(const search::Step& s) {
 std::string rewrites(const driver::Optimized& r) {
   std::string out;
   for (const search::Step& s : r.steps) {
-    out += fmt::format("{} -> {}{}  {}\n", time(s.before), time(s.after), s.repeated ? " (as above)" : "", rules_of(s));
+    out += fmt::format("{} -> {}{}  {}\n", milliseconds(s.before), milliseconds(s.after),
+                       s.repeated ? " (as above)" : "", rules_of(s));
     out += fmt::format("    at {}\n", nodes_of(s));
   }
   for (const auto& [name, use] : r.rules)
@@ -220,7 +221,7 @@ std::string text(const driver::Optimized& r, const std::string& source) {
   return out;
 }
 
-Expected<Answer> run(const Options& o) {
+Expected<Answer> run(const OptimizeFlags& o) {
   ISOMER_TRY(const driver::Model model, load(o.model));
   ISOMER_TRY(driver::OptimizeOptions options, optimize_options(o.choices));
   options.rules = o.rules;
@@ -258,7 +259,7 @@ Expected<Answer> run(const Options& o) {
 }  // namespace
 
 Action declare_optimize(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<OptimizeFlags>();
   declare_model(app, o->model);
   app.add_option("-o,--out", o->out, "Write the optimised model (.onnx or .iso)");
   declare_optimize_options(app, o->choices);

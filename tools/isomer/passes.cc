@@ -14,7 +14,7 @@
 namespace isomer::tool {
 namespace {
 
-struct Options {
+struct PassesFlags {
   ModelOptions model;
   std::string passes, pipeline, out, dump;
   std::vector<std::string> disabled;
@@ -98,7 +98,7 @@ Answer report(const passes::Result& r, const ir::Graph& before, bool time) {
   return a;
 }
 
-Expected<Answer> find_culprit(const ir::Graph& g, const std::vector<passes::Step>& steps, const Options& o,
+Expected<Answer> find_culprit(const ir::Graph& g, const std::vector<passes::Step>& steps, const PassesFlags& o,
                               const passes::Options& options) {
   driver::InputOptions values;
   values.seed = o.seed;
@@ -120,7 +120,7 @@ Expected<Answer> find_culprit(const ir::Graph& g, const std::vector<passes::Step
   return a;
 }
 
-Expected<Answer> run(const Options& o) {
+Expected<Answer> run(const PassesFlags& o) {
   if (!o.passes.empty() && !o.pipeline.empty())
     return Diagnostic("E-usage", "--passes and --pipeline exclude each other; give one of them");
   ISOMER_TRY(const std::vector<passes::Step> steps,
@@ -146,7 +146,7 @@ Expected<Answer> run(const Options& o) {
 }  // namespace
 
 Action declare_passes(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PassesFlags>();
   CLI::App* list_command = app.add_subcommand("list", "List the passes and the pipelines")->fallthrough();
   CLI::App* run_command = app.add_subcommand("run", "Run passes on a model and say what they changed")->fallthrough();
   app.require_subcommand(1);

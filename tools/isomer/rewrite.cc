@@ -14,7 +14,7 @@
 namespace isomer::tool {
 namespace {
 
-struct Options {
+struct RewriteFlags {
   ModelOptions model;
   std::string rules, at, out;
   std::vector<std::string> names;
@@ -24,7 +24,7 @@ struct Options {
 
 constexpr int64_t kStandardLimit = 1000;
 
-Expected<std::vector<const rewrite::Rule*>> chosen(const rewrite::RuleLibrary& library, const Options& o) {
+Expected<std::vector<const rewrite::Rule*>> chosen(const rewrite::RuleLibrary& library, const RewriteFlags& o) {
   if (o.all == !o.names.empty())
     return Diagnostic("E-usage", "say which rules: --rule NAME, any number of times, or --all");
   std::vector<const rewrite::Rule*> rules;
@@ -63,7 +63,7 @@ std::string operators(const rewrite::EditGraph& g, const std::vector<uint32_t>& 
 std::string name_of(const ir::Node& n) { return n.names[0].empty() ? "new " + n.op->name : n.names[0]; }
 
 struct Work {
-  const Options& options;
+  const RewriteFlags& options;
   rewrite::EditGraph graph;
   const rewrite::Matcher& matcher;
   Answer answer = {};
@@ -142,7 +142,7 @@ struct Work {
   }
 };
 
-Expected<Answer> run(const Options& o) {
+Expected<Answer> run(const RewriteFlags& o) {
   ISOMER_TRY(const rewrite::RuleLibrary library, driver::load_rule_library(o.rules, rewrite::Trust::Proved));
   ISOMER_TRY(const std::vector<const rewrite::Rule*> rules, chosen(library, o));
   ISOMER_TRY(const driver::Model model, load(o.model));
@@ -171,7 +171,7 @@ Expected<Answer> run(const Options& o) {
 }  // namespace
 
 Action declare_rewrite(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<RewriteFlags>();
   declare_model(app, o->model);
   app.add_option("--rule", o->names, "A rule to apply; may be given several times");
   app.add_flag("--all", o->all, "Every rule of the library");

@@ -14,7 +14,7 @@
 namespace isomer::tool {
 namespace {
 
-struct Options {
+struct RulesFlags {
   std::string rules, family, name;
   std::vector<std::string> files;
   bool write = false;
@@ -42,7 +42,7 @@ nlohmann::ordered_json data(const rewrite::Rule& r, rewrite::OperatorHashes& ope
   return j;
 }
 
-Expected<Answer> list(const Options& o) {
+Expected<Answer> list(const RulesFlags& o) {
   ISOMER_TRY(const rewrite::RuleLibrary library, driver::load_rule_library(o.rules, rewrite::Trust::AsWritten));
   rewrite::OperatorHashes operators(ops::table());
   Answer a;
@@ -69,7 +69,7 @@ Expected<Answer> list(const Options& o) {
   return a;
 }
 
-Expected<Answer> show(const Options& o) {
+Expected<Answer> show(const RulesFlags& o) {
   ISOMER_TRY(const rewrite::RuleLibrary library, driver::load_rule_library(o.rules, rewrite::Trust::AsWritten));
   const rewrite::Rule* rule = library.find(o.name);
   if (!rule)
@@ -86,7 +86,7 @@ Expected<Answer> show(const Options& o) {
   return a;
 }
 
-Expected<Answer> verify(const Options& o) {
+Expected<Answer> verify(const RulesFlags& o) {
   Answer a;
   a.json = {{"rules", nlohmann::json::array()}};
   std::map<std::string, size_t> counts;
@@ -122,7 +122,7 @@ Expected<Answer> verify(const Options& o) {
   return a;
 }
 
-Expected<Answer> explain(const Options& o) {
+Expected<Answer> explain(const RulesFlags& o) {
   driver::ProofOptions options;
   options.names = {o.name};
   options.explain = true;
@@ -139,7 +139,7 @@ Expected<Answer> explain(const Options& o) {
   return a;
 }
 
-Expected<Answer> taso(const Options& o) {
+Expected<Answer> taso(const RulesFlags& o) {
   Progress progress("taso", "rules");
   ISOMER_TRY(const driver::TasoReport report,
              driver::taso_report(o.name, [&](size_t done, size_t total) { progress.show(done, total); }));
@@ -159,7 +159,7 @@ Expected<Answer> taso(const Options& o) {
 }  // namespace
 
 Action declare_rules(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<RulesFlags>();
   app.add_option("--rules", o->rules, "A .rules file or a folder of them in place of the library");
   CLI::App* list_command =
       app.add_subcommand("list", "List the rules with their family, class and proof")->fallthrough();

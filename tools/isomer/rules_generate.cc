@@ -65,13 +65,13 @@ nlohmann::ordered_json data(const driver::GeneratedRules& g) {
   return j;
 }
 
-struct Options {
+struct RulesGenerateFlags {
   driver::GenerateOptions generate;
   std::string out;
   bool no_verify = false;
 };
 
-Expected<Answer> generate(Options& o) {
+Expected<Answer> generate(RulesGenerateFlags& o) {
   if (o.no_verify) o.generate.verify = false;
   std::string stage;
   std::unique_ptr<Progress> progress;
@@ -111,7 +111,7 @@ Expected<Answer> generate(Options& o) {
 }  // namespace
 
 Action declare_rules_generate(CLI::App& rules) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<RulesGenerateFlags>();
   CLI::App* command =
       rules.add_subcommand("generate", "Find rules by enumerating small graphs, and prove them")->fallthrough();
   command->add_option("--set", o->generate.propose.set, "Operators to enumerate: taso or full")->capture_default_str();

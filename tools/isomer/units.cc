@@ -24,6 +24,11 @@ std::string count(int64_t n) {
 }
 std::string bytes(int64_t n) { return scaled(n, "B"); }
 
+std::string duration(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.3f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
+}
+
 std::string day(int64_t seconds) {
   const std::time_t t = seconds;
   std::tm parts = {};
