@@ -6,6 +6,7 @@
 namespace isomer::zoo {
 
 void bert_base(Net& net);
+void context_net(Net& net);
 void csrnet(Net& net);
 void densenet121(Net& net);
 void efficientnet_b0(Net& net);

@@ -1,4 +1,4 @@
-// Networks without shortcuts: the demonstration network, VGG-16, CSRNet, SqueezeNet, DenseNet.
+// Networks without shortcuts: the demonstration network, VGG-16, CSRNet, a context network, SqueezeNet, DenseNet.
 #include <fmt/format.h>
 
 #include "zoo/architectures.h"
@@ -59,6 +59,13 @@ void vgg16(Net& net) {
 void csrnet(Net& net) {
   Value x = vgg_features(net, image_input(net), {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512});
   x = vgg_features(net, x, {512, 512, 512, 256, 128, 64}, 2);
+  net.scope("output");
+  net.output("output", net.conv(x, {.out = 1, .kernel = {1}, .bias = true}));
+}
+
+void context_net(Net& net) {
+  Value x = vgg_features(net, image_input(net), {16, 0});
+  x = vgg_features(net, x, {16, 16, 16, 16, 16, 16, 8, 8, 8, 8, 8, 8}, 2);
   net.scope("output");
   net.output("output", net.conv(x, {.out = 1, .kernel = {1}, .bias = true}));
 }

@@ -17,6 +17,7 @@ struct Row {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
       {{"bert_base", "BERT base encoder, 12 layers, 110 M parameters", 0, 128, 12}, bert_base},
+      {{"context_net", "Dense maps from a chain of dilated convolutions that narrows", 128, 0, 0}, context_net},
       {{"csrnet", "CSRNet crowd counting: VGG front end, dilated back end", 224, 0, 0}, csrnet},
       {{"densenet121", "DenseNet-121", 224, 0, 0}, densenet121},
       {{"efficientnet_b0", "EfficientNet-B0 with squeeze and excitation", 224, 0, 0}, efficientnet_b0},
