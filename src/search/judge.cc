@@ -6,7 +6,9 @@
 namespace isomer::search {
 namespace {
 
-constexpr double kLooking = 0.9;    // of the time, for finding graphs; the rest is for judging them
+// The end of the time is for judging the graphs that were found: so many seconds, since one look at kernels of 20 ms takes one of
+// them, but no less and no more than these parts of the time.
+constexpr double kJudgingSeconds = 6, kLeastJudging = 0.1, kMostJudging = 0.25;
 constexpr double kLastSeconds = 5;  // for judging after an interrupt
 constexpr size_t kMostLosses = 2;   // steps in a row
 constexpr size_t kMostAnswers = 1 << 14;
@@ -39,7 +41,9 @@ bool may_pay(const Node& node) {
 Judge::Judge(const Rules& rules, const Cost& price, const Cost& estimate, const Options& options)
     : rules_(rules), prices_{price}, estimates_{estimate}, options_(options), pool_(std::max(1, options.threads)) {}
 
-double Judge::looking() const { return kLooking * options_.seconds; }
+double Judge::looking() const {
+  return options_.seconds * (1 - std::clamp(kJudgingSeconds / options_.seconds, kLeastJudging, kMostJudging));
+}
 
 size_t Judge::left() const {
   const std::lock_guard lock(mutex_);
