@@ -247,16 +247,19 @@ Expected<Timing> Rig::run(iso_kernel kernel) {
     return runs.size() >= least || std::accumulate(runs.begin(), runs.end(), 0.0) >= kLeastSeconds;
   };
   std::vector<double> good;
+  size_t next = 0;  // samples, before they are looked at again: sorting them takes longer than a quick kernel
   while (good.size() < options_.most_runs && seconds_since(start) < options_.most_seconds) {
     ISOMER_CHECK_OK(sample());
+    if (samples_.size() < next) continue;
+    next = samples_.size() + samples_.size() / 8;
     if (too_slow(kWarmLimit)) return summarise(times(Worth::Disturbed));
     good = times(Worth::Sure);
     if (!enough(good)) continue;
-    double timed = 0;
-    for (const double s : good) timed += s;
+    const double timed = std::accumulate(good.begin(), good.end(), 0.0);
     const bool agree = good.size() >= 3 * kLeastRuns && summarise(good).spread < kAgreement;
     if ((agree && timed > options_.seconds / 4) || timed > options_.seconds) break;
   }
+  good = times(Worth::Sure);
   if (!bed_->intact()) return failure("the kernel writes outside of its buffers");
   if (enough(good)) return subject_.in_plan() ? mean_of_copies() : summarise(good);
   good = times(Worth::Converted);

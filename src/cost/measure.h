@@ -41,7 +41,7 @@ struct MeasureOptions {
   uint64_t traffic = uint64_t{1} << 20;  // bytes that each thread reads between the values' writing and the kernel
   double seconds = 0.014;                // of timed runs, unless the times agree earlier
   double most_seconds = 0.2;             // when the system keeps disturbing
-  size_t most_runs = 400;
+  size_t most_runs = 128;                // more tell no more: goes differ by more than their runs
   int goes = 2;      // each kernel so often, with the others between them; more where these do not agree
   Rates usual = {};  // not known: times are not converted
   std::function<void()> between = nullptr;  // called after every go

@@ -22,7 +22,9 @@ namespace {
 constexpr uint64_t kZone = 256;  // bytes before and behind each buffer; the runtime lets kernels read ISO_SLACK of them
 constexpr std::byte kMark{0xA5};
 constexpr size_t kMostCopies = 16;
-constexpr int kLooks = 40;  // at a core's rate before a run: half a millisecond, in which it may become the usual one
+constexpr int kLooks = 40;  // at a core's rate before a run: half a millisecond, in which it may become the usual one,
+constexpr int kAllLooks = 400;   // and of a thread in all: a rate that stays another one is not waited for in every run
+constexpr double kFresh = 1e-4;  // seconds: a rate lasts for milliseconds, and a look takes as long as many a kernel
 
 uint64_t rounded(uint64_t bytes) { return (bytes + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT; }
 
@@ -129,6 +131,7 @@ void TestBed::add(const loop::Function& function, size_t argument, size_t copy, 
 Expected<std::unique_ptr<TestBed>> TestBed::make(const loop::Function& function, const Shape& shape) {
   std::unique_ptr<TestBed> bed(new TestBed);
   bed->shape_ = shape;
+  bed->threads_.assign(static_cast<size_t>(shape.threads), Thread{.patience = kAllLooks});
   bed->count_copies(function);
   uint64_t total = kZone;
   for (size_t i = 0; i < static_cast<size_t>(function.arguments); ++i)
@@ -244,21 +247,21 @@ TestBed::Stamp TestBed::stamp() {
 void TestBed::begin() {
   stamps_.clear();
   runs_.clear();
-  rates_.assign(static_cast<size_t>(shape_.threads), {});
+  for (Thread& t : threads_) t.rates.clear();
   for (const Region& r : regions_)
     if (r.changed) fill(r, 0, r.bytes);
 }
 
 double TestBed::mean_rate(size_t look) const {
   double sum = 0, count = 0;
-  for (const std::vector<double>& thread : rates_)
-    if (look < thread.size()) sum += thread[look], ++count;
+  for (const Thread& t : threads_)
+    if (look < t.rates.size()) sum += t.rates[look], ++count;
   return count > 0 ? sum / count : 0;
 }
 
 std::vector<TestBed::Circumstances> TestBed::circumstances() {
   stamps_.push_back(stamp());  // the last kernel's end
-  if (shape_.target) rates_[0].push_back(core_rate(shape_.units, *shape_.target));
+  if (shape_.target) look(threads_[0], false);
   std::vector<Circumstances> out;
   for (size_t i = 1; i + 1 < stamps_.size(); i += 2) {
     Circumstances c{stamps_[i].preemptions == stamps_[i + 1].preemptions,
@@ -331,17 +334,10 @@ int32_t TestBed::renew(void* const* arguments, int64_t begin, int64_t end, void*
   if (begin == 0) bed->stamps_.push_back(stamp());
   const auto look = [&](bool waits) {
     for (auto t = static_cast<size_t>(begin); shape.target && t < static_cast<size_t>(end); ++t)
-      bed->rates_[t].push_back(bed->rate(waits ? kLooks : 0));
-  };
-  const auto same_again = [&] {
-    for (auto t = static_cast<size_t>(begin); shape.target && t < static_cast<size_t>(end); ++t)
-      bed->rates_[t].push_back(bed->rates_[t].back());
+      bed->look(bed->threads_[t], waits);
   };
   look(false);
-  if (!tiles && pooled)
-    same_again();
-  else if (!tiles)
-    look(true);
+  if (!tiles) look(!pooled);
   bed->prepare(reinterpret_cast<uintptr_t>(arguments[1]), static_cast<uint64_t>(begin), static_cast<uint64_t>(end));
   if (tiles) look(!pooled);
   if (begin == 0) {
@@ -382,12 +378,19 @@ int32_t TestBed::run_watched(void* const* arguments, int64_t begin, int64_t end,
   return worst;
 }
 
-// Of this core; one that is not the usual one is looked at so many times again.
-double TestBed::rate(int patience) const {
-  double rate = core_rate(shape_.units, *shape_.target);
-  for (int i = 0; i < patience && !is_usual(rate, shape_.usual_rate); ++i)
-    rate = core_rate(shape_.units, *shape_.target);
-  return rate;
+// At the rate of this core, unless that was done a moment ago. `waits`: one that is not the usual one is looked at again.
+void TestBed::look(Thread& thread, bool waits) const {
+  const bool known = shape_.units == Units::Vectors && thread.rate > 0 && seconds_since(thread.looked) < kFresh;
+  const auto rate_now = [&] {
+    thread.rate = core_rate(shape_.units, *shape_.target);
+    thread.looked = std::chrono::steady_clock::now();
+  };
+  if (!known) rate_now();
+  for (int i = 0; waits && i < kLooks && thread.patience > 0 && !is_usual(thread.rate, shape_.usual_rate); ++i) {
+    rate_now();
+    --thread.patience;
+  }
+  thread.rates.push_back(thread.rate);
 }
 
 }  // namespace isomer::cost

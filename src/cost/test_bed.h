@@ -92,7 +92,6 @@ class TestBed {
   void touch(const Reach& reach, size_t copy, uint64_t begin, uint64_t end) const;
   uint64_t traffic_of(const Reach& reach) const;
   void prepare(size_t copy, uint64_t begin, uint64_t end) const;
-  double rate(int patience) const;
 
   std::byte* memory_ = nullptr;
   uint64_t bytes_ = 0;
@@ -129,8 +128,15 @@ class TestBed {
   std::mutex watching_;  // of what follows
   std::vector<Run> runs_;
   std::vector<Stamp> stamps_;  // at the begin of renew and at its end, in turns
-  // Of the units, the same, by task of renew: a task has a thread of its own, and the others' cores may be slower.
-  std::vector<std::vector<double>> rates_;
+  // By task of renew, which has a thread of its own: the others' cores may be slower.
+  struct Thread {
+    std::vector<double> rates = {};  // of the units, when stamps were made
+    double rate = 0;                 // the last one that was looked at,
+    std::chrono::steady_clock::time_point looked = {};
+    int patience = 0;  // looks that waiting may still take
+  };
+  void look(Thread& thread, bool waits) const;
+  std::vector<Thread> threads_;
   std::vector<Region> regions_;
 };
 
