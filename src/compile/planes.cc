@@ -64,6 +64,12 @@ class Planes : KernelWriter {
     int64_t outputs = 1;
   };
 
+  using Tap = std::pair<te::Axis, int64_t>;  // and how far it moves
+  struct Update {
+    int64_t x, y, line;  // how far the read lies from the tile's origin, and the line of the sum
+    std::vector<int64_t> at;
+  };
+
   void cut_bands();
   // All of `count` elements in a row, by vectors: `body` is given where one of them starts. `around` is put round each vector.
   Stmt run(
@@ -73,6 +79,7 @@ class Planes : KernelWriter {
   Stmt line(const Expr& from, const Expr& to, const std::function<Stmt(Stmt)>& around);
   Stmt copy(const Values& values, const Expr& band);
   Stmt tile(const Tile& t);
+  std::vector<Update> list_updates(int64_t lines, const std::vector<Tap>& taps, size_t down, int64_t start) const;
   Stmt updates(const Tile& t, int acc);
   Stmt results(const Tile& t, int acc);
   Stmt tiles(const Values& values, const Expr& band);
@@ -228,10 +235,27 @@ Planes::Values Planes::of_output(const Tile& t, int64_t output) const {
   return values;
 }
 
-// One update of every sum for every tap that is written out, in the order of the lines that are read.
+// For every line and every tap that is written out, those down the plane first, in the order of the places that are read.
+std::vector<Planes::Update> Planes::list_updates(int64_t lines, const std::vector<Tap>& taps, size_t down,
+                                                 int64_t start) const {
+  std::vector<Update> list;
+  std::vector<int64_t> at(taps.size(), 0);
+  while (true) {
+    Update u{s_.x.start, start, 0, at};
+    for (size_t i = 0; i < taps.size(); ++i) (i < down ? u.y : u.x) += at[i] * taps[i].second;
+    for (u.line = 0; u.line < lines; ++u.line) list.push_back(u), list.back().y += u.line * s_.y.step;
+    size_t d = taps.size();
+    while (d > 0 && ++at[d - 1] == taps[d - 1].first.extent.value()) at[--d] = 0;
+    if (d == 0) break;
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Update& a, const Update& b) { return std::pair(a.x, a.y) < std::pair(b.x, b.y); });
+  return list;
+}
+
+// One update of every sum for every tap.
 Stmt Planes::updates(const Tile& t, int acc) {
   Values values;
-  const int64_t lines = t.lines;
   std::vector<LoopAxis> axes;
   Expr plane(0);
   for (const te::Axis& a : s_.deep) {
@@ -240,8 +264,8 @@ Stmt Planes::updates(const Tile& t, int acc) {
     plane = plane * Expr(a.extent.value()) + axes.back().expr();
   }
   // Taps that are too many to be written out are loops; those along the lines first.
-  const bool all = t.outputs * lines * s_.x.points() * s_.y.points() <= kMostStatements;
-  std::vector<std::pair<te::Axis, int64_t>> out;  // written out
+  const bool all = t.outputs * t.lines * s_.x.points() * s_.y.points() <= kMostStatements;
+  std::vector<Tap> out;  // written out
   Expr loops_y(all ? 0 : s_.y.start);
   for (const auto& tap : s_.y.taps) {
     if (all) {
@@ -254,37 +278,30 @@ Stmt Planes::updates(const Tile& t, int acc) {
   }
   const size_t down = out.size();
   out.insert(out.end(), s_.x.taps.begin(), s_.x.taps.end());
-  struct Update {
-    int64_t x, y, line;  // how far the read lies from the tile's origin, and the line of the sum
-    std::vector<int64_t> at;
-  };
-  std::vector<Update> list;
-  std::vector<int64_t> at(out.size(), 0);
-  while (true) {
-    Update u{s_.x.start, all ? s_.y.start : 0, 0, at};
-    for (size_t i = 0; i < out.size(); ++i) (i < down ? u.y : u.x) += at[i] * out[i].second;
-    for (u.line = 0; u.line < lines; ++u.line) list.push_back(u), list.back().y += u.line * s_.y.step;
-    size_t d = out.size();
-    while (d > 0 && ++at[d - 1] == out[d - 1].first.extent.value()) at[--d] = 0;
-    if (d == 0) break;
-  }
-  std::stable_sort(list.begin(), list.end(),
-                   [](const Update& a, const Update& b) { return std::pair(a.x, a.y) < std::pair(b.x, b.y); });
+  const std::vector<Update> list = list_updates(t.lines, out, down, all ? s_.y.start : 0);
   std::vector<Stmt> stores;
   const int64_t length = s_.x.step * pitch_;
+  const LoopAxis lanes = fresh("v", lanes_);
+  const Expr lane = lanes_ == 1 ? Expr(0) : lanes.expr();
+  // Updates differ by numbers, and the lines of a tap share what they multiply with: each is simplified once.
+  const Expr origin =
+      te::simplify(plane * Expr(plane_) + (t.in_band * Expr(s_.y.step) + loops_y) * Expr(length) + t.start + lane);
+  std::map<std::pair<std::vector<int64_t>, int64_t>, Expr> factors;  // by place of the tap and output
+  const auto factor = [&](const Update& u, int64_t output) {
+    Expr& known = factors[{u.at, output}];
+    if (!known.empty()) return known;
+    Values own = of_output(t, output);
+    own.insert(values.begin(), values.end());
+    for (size_t i = 0; i < out.size(); ++i) own[out[i].first.id] = Expr(u.at[i]);
+    return known = Expr::read(arguments_.at(s_.tap->tensor), DType::F32, {place(s_.tap, own)});
+  };
   for (const Update& u : list) {
-    for (size_t i = 0; i < out.size(); ++i) values[out[i].first.id] = Expr(u.at[i]);
-    const Expr from = plane * Expr(plane_) + (t.in_band * Expr(s_.y.step) + loops_y + Expr(u.y)) * Expr(length) +
-                      Expr(u.x % s_.x.step * pitch_ + u.x / s_.x.step) + t.start;
+    const Expr from = te::moved(origin, u.y * length + u.x % s_.x.step * pitch_ + u.x / s_.x.step);
     for (int64_t o = 0; o < t.outputs; ++o) {
-      Values own = of_output(t, o);
-      own.insert(values.begin(), values.end());
-      stores.push_back(vector(lanes_, [&](const Expr& lane) {
-        Expr value = Expr::read(scratch_, DType::F32, {te::simplify(from + lane)});
-        if (!s_.tap.empty())
-          value = value * Expr::read(arguments_.at(s_.tap->tensor), DType::F32, {place(s_.tap, own)});
-        return Stmt::store(acc, {Expr((o * lines_ + u.line) * lanes_) + lane}, value, stage_.body->combiner);
-      }));
+      Expr value = Expr::read(scratch_, DType::F32, {from});
+      if (!s_.tap.empty()) value = value * factor(u, o);
+      stores.push_back(each_lane(
+          lanes, Stmt::store(acc, {Expr((o * lines_ + u.line) * lanes_) + lane}, value, stage_.body->combiner)));
     }
   }
   Stmt body = Stmt::seq(std::move(stores));

@@ -27,18 +27,29 @@ std::string_view name(Combiner c) {
   return kNames[static_cast<size_t>(c)];
 }
 
-namespace {
-
 Hash128 content_hash(const Node& n) {
   Hasher h;
-  h.add(static_cast<uint64_t>(n.kind)).add(static_cast<uint64_t>(n.dtype)).add(static_cast<uint64_t>(n.integer));
-  h.add(std::bit_cast<uint64_t>(n.real)).add(static_cast<uint64_t>(n.var)).add(static_cast<uint64_t>(n.tensor));
-  h.add(static_cast<uint64_t>(n.unary)).add(static_cast<uint64_t>(n.binary)).add(static_cast<uint64_t>(n.combiner));
-  if (n.kind == Kind::Size) h.add(n.size.to_string());
-  for (const Axis& a : n.axes) h.add(static_cast<uint64_t>(a.id)).add(a.extent.to_string());
+  h.add(static_cast<uint64_t>(n.kind)).add(static_cast<uint64_t>(n.dtype));
+  switch (n.kind) {
+    case Kind::Int: h.add(static_cast<uint64_t>(n.integer)); break;
+    case Kind::Real: h.add(std::bit_cast<uint64_t>(n.real)); break;
+    case Kind::Var: h.add(static_cast<uint64_t>(n.var)); break;
+    case Kind::Size: h.add(n.size.to_string()); break;
+    case Kind::Read: h.add(static_cast<uint64_t>(n.tensor)); break;
+    case Kind::Unary: h.add(static_cast<uint64_t>(n.unary)); break;
+    case Kind::Binary: h.add(static_cast<uint64_t>(n.binary)); break;
+    case Kind::Reduce:
+      h.add(static_cast<uint64_t>(n.combiner));
+      for (const Axis& a : n.axes) h.add(static_cast<uint64_t>(a.id)).add(a.extent.to_string());
+      break;
+    case Kind::Select:
+    case Kind::Cast: break;
+  }
   for (const Expr& x : n.args) h.add(x->hash);
   return h.digest();
 }
+
+namespace {
 
 // A node whose operands are let go one after the other, not one inside the other: depth costs no stack.
 struct Held : Node {
@@ -66,8 +77,10 @@ struct Held : Node {
 
 Expr Expr::make(Node node) {
   node.hash = content_hash(node);
-  return Expr(std::make_shared<const Held>(std::move(node)));
+  return make_hashed(std::move(node));
 }
+
+Expr Expr::make_hashed(Node node) { return Expr(std::make_shared<const Held>(std::move(node))); }
 
 Expr Expr::integer(DType dtype, int64_t v) {
   Node n{.kind = Kind::Int, .dtype = dtype};
@@ -178,41 +191,44 @@ Expr all_of(const std::vector<Expr>& conditions) {
 
 bool equal(const Expr& a, const Expr& b) {
   if (a.same_node(b)) return true;
-  if (a.empty() || b.empty()) return false;
-  if (a->hash != b->hash) return false;
-  if (a->kind != b->kind || a->dtype != b->dtype || a->args.size() != b->args.size()) return false;
-  switch (a->kind) {
+  return !a.empty() && !b.empty() && equal(*a, *b);
+}
+
+bool equal(const Node& a, const Node& b) {
+  if (a.hash != b.hash) return false;
+  if (a.kind != b.kind || a.dtype != b.dtype || a.args.size() != b.args.size()) return false;
+  switch (a.kind) {
     case Kind::Int:
-      if (a->integer != b->integer) return false;
+      if (a.integer != b.integer) return false;
       break;
     case Kind::Real:
-      if (std::bit_cast<uint64_t>(a->real) != std::bit_cast<uint64_t>(b->real)) return false;
+      if (std::bit_cast<uint64_t>(a.real) != std::bit_cast<uint64_t>(b.real)) return false;
       break;
     case Kind::Var:
-      if (a->var != b->var) return false;
+      if (a.var != b.var) return false;
       break;
     case Kind::Size:
-      if (!(a->size == b->size)) return false;
+      if (!(a.size == b.size)) return false;
       break;
     case Kind::Read:
-      if (a->tensor != b->tensor) return false;
+      if (a.tensor != b.tensor) return false;
       break;
     case Kind::Unary:
-      if (a->unary != b->unary) return false;
+      if (a.unary != b.unary) return false;
       break;
     case Kind::Binary:
-      if (a->binary != b->binary) return false;
+      if (a.binary != b.binary) return false;
       break;
     case Kind::Reduce:
-      if (a->combiner != b->combiner || a->axes.size() != b->axes.size()) return false;
-      for (size_t i = 0; i < a->axes.size(); ++i)
-        if (a->axes[i].id != b->axes[i].id || !(a->axes[i].extent == b->axes[i].extent)) return false;
+      if (a.combiner != b.combiner || a.axes.size() != b.axes.size()) return false;
+      for (size_t i = 0; i < a.axes.size(); ++i)
+        if (a.axes[i].id != b.axes[i].id || !(a.axes[i].extent == b.axes[i].extent)) return false;
       break;
     case Kind::Select:
     case Kind::Cast: break;
   }
-  for (size_t i = 0; i < a->args.size(); ++i)
-    if (!equal(a->args[i], b->args[i])) return false;
+  for (size_t i = 0; i < a.args.size(); ++i)
+    if (!equal(a.args[i], b.args[i])) return false;
   return true;
 }
 

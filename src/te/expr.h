@@ -127,6 +127,7 @@ class Expr {
   static Expr literal(DType dtype, double v);  // integer or real, as dtype asks
   static Expr read(int tensor, DType dtype, std::vector<Expr> indices);
   static Expr make(Node node);
+  static Expr make_hashed(Node node);  // whose hash is set
 
   // No conversion to bool: `!e` is an expression.
   bool empty() const { return node_ == nullptr; }
@@ -143,6 +144,8 @@ class Expr {
 
 // Structural equality and hash; axis ids count, axis names do not.
 bool equal(const Expr& a, const Expr& b);
+bool equal(const Node& a, const Node& b);  // whose hashes are set
+Hash128 content_hash(const Node& n);
 inline Hash128 hash(const Expr& e) { return e->hash; }
 
 Expr unary(UnaryOp op, Expr x);

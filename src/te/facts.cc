@@ -76,38 +76,28 @@ const Dim* Facts::extent(int axis) const {
   return it == extents_.end() || it->second.is_invalid() ? nullptr : &it->second;
 }
 
-Hash128 Facts::hash_of(const Node& n) const {
-  Hasher h;
-  h.add(static_cast<uint64_t>(n.kind)).add(static_cast<uint64_t>(n.dtype));
+uint64_t operations_of(const Node& n) {
+  constexpr int kUnaryOps = static_cast<int>(UnaryOp::IsInf) + 1, kBinaryOps = static_cast<int>(BinaryOp::Le) + 1;
+  static_assert(kUnaryOps + kBinaryOps + 3 <= 64);
+  const auto bit = [](int number) { return uint64_t{1} << number; };
   switch (n.kind) {
-    case Kind::Int: h.add(static_cast<uint64_t>(n.integer)); break;
-    case Kind::Real: h.add(std::bit_cast<uint64_t>(n.real)); break;
-    case Kind::Var: h.add(static_cast<uint64_t>(n.var)); break;
-    case Kind::Size: h.add(n.size.to_string()); break;
-    case Kind::Read: h.add(static_cast<uint64_t>(n.tensor)); break;
-    case Kind::Unary: h.add(static_cast<uint64_t>(n.unary)); break;
-    case Kind::Binary: h.add(static_cast<uint64_t>(n.binary)); break;
-    case Kind::Reduce:
-      h.add(static_cast<uint64_t>(n.combiner));
-      for (const Axis& a : n.axes) h.add(static_cast<uint64_t>(a.id)).add(a.extent.to_string());
-      break;
-    case Kind::Select:
-    case Kind::Cast: break;
+    case Kind::Unary: return n.unary == UnaryOp::Neg ? 0 : bit(static_cast<int>(n.unary));
+    case Kind::Binary: return n.binary <= BinaryOp::Mul ? 0 : bit(kUnaryOps + static_cast<int>(n.binary));
+    case Kind::Select: return bit(kUnaryOps + kBinaryOps);
+    case Kind::Cast: return bit(kUnaryOps + kBinaryOps + 1);
+    case Kind::Reduce: return bit(kUnaryOps + kBinaryOps + 2);
+    default: return 0;
   }
-  for (const Expr& x : n.args) h.add((*this)[x].hash);
-  return h.digest();
 }
 
 Expr Facts::intern(Node node) {
-  const Hash128 hash = hash_of(node);
-  std::vector<Expr>& bucket = table_[hash];
-  Expr e = Expr::make(std::move(node));
+  node.hash = content_hash(node);
+  std::vector<Expr>& bucket = table_[node.hash];
   // Operands are interned, so this equality ends at the first level.
   for (const Expr& known : bucket)
-    if (equal(known, e)) return known;
-  Fact fact = fact_of(*e);
-  fact.hash = hash;
-  facts_.emplace(e.identity(), fact);
+    if (equal(*known, node)) return known;
+  const Expr e = Expr::make_hashed(std::move(node));
+  facts_.emplace(e.identity(), fact_of(*e));
   bucket.push_back(e);
   return e;
 }
@@ -125,7 +115,7 @@ bool Facts::before(const Expr& a, const Expr& b) const {
   const int ra = rank(*a), rb = rank(*b);
   if (ra != rb) return ra < rb;
   if (ra == 0 && a->var != b->var) return a->var < b->var;
-  return (*this)[a].hash < (*this)[b].hash;
+  return a->hash < b->hash;
 }
 
 uint32_t Facts::terms_in(const Node& n) const {
@@ -148,7 +138,11 @@ Fact Facts::fact_of(const Node& n) const {
   Fact f;
   f.terms = terms_in(n);
   f.factors = factors_in(n);
-  for (const Expr& x : n.args) f.symbolic |= (*this)[x].symbolic;
+  f.operations = operations_of(n);
+  for (const Expr& x : n.args) {
+    f.symbolic |= (*this)[x].symbolic;
+    f.operations |= (*this)[x].operations;
+  }
   const Bounds type = type_bounds(n.dtype);
   f.bounds = type;
   if (is_float(n.dtype)) return f;

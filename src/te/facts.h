@@ -22,7 +22,6 @@ struct Bounds {
 };
 
 struct Fact {
-  Hash128 hash;
   Bounds bounds;  // integers and booleans only
   // i64 arithmetic over axes, sizes and small literals whose value is the mathematical one: by interval arithmetic, or,
   // where symbolic sizes take part, because programs are written so that their indices do not overflow.
@@ -30,7 +29,12 @@ struct Fact {
   bool symbolic = false;  // has a size or an axis whose extent is not a number
   // Of the sum and the product that affine.h sees in it; those over the limits count as one.
   uint32_t terms = 1, factors = 1;
+  uint64_t operations = 0;  // a bit for each that is in it, as operations_of(Node) says
 };
+
+// The operation of the node itself: 0 for literals, variables, reads, and for sums, differences and products, which matching sees
+// through.
+uint64_t operations_of(const Node& n);
 
 class Facts {
  public:
@@ -47,7 +51,6 @@ class Facts {
   static constexpr int64_t kLargestIndexLiteral = int64_t{1} << 40;
 
  private:
-  Hash128 hash_of(const Node& n) const;
   Fact fact_of(const Node& n) const;
   Bounds bounds_of(const Node& n) const;
   Bounds binary_bounds(const Node& n) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -25,12 +26,24 @@ int root_key(const Node& n) {
   return kind | static_cast<int>(op) << 8 | static_cast<int>(t);
 }
 
-const std::map<int, std::vector<Rule>>& rules_by_root() {
+struct Indexed {
+  Rule rule;
+  uint64_t operations = 0;  // without one of them there is no match
+};
+
+uint64_t all_operations(const Expr& pattern) {
+  uint64_t all = operations_of(*pattern);
+  for (const Expr& x : pattern->args) all |= all_operations(x);
+  return all;
+}
+
+const std::map<int, std::vector<Indexed>>& rules_by_root() {
   static const auto table = [] {
-    std::map<int, std::vector<Rule>> by_root;
+    std::map<int, std::vector<Indexed>> by_root;
     for (Rule& r : read_rules()) {
       const int key = root_key(*r.left);
-      by_root[key].push_back(std::move(r));
+      const uint64_t operations = all_operations(r.left);
+      by_root[key].push_back({std::move(r), operations});
     }
     return by_root;
   }();
@@ -113,14 +126,14 @@ class Simplifier {
   }
 
   Expr with_normal_operands(const Expr& e) {
-    Node n = *e;
-    bool changed = false;
-    for (Expr& x : n.args) {
-      const Expr y = normal(x);
-      changed |= !y.same_node(x);
-      x = y;
+    std::optional<Node> changed;
+    for (size_t i = 0; i < e->args.size(); ++i) {
+      const Expr x = normal(e->args[i]);
+      if (x.same_node(e->args[i])) continue;
+      if (!changed) changed = *e;
+      changed->args[i] = x;
     }
-    return changed ? facts.intern(std::move(n)) : e;
+    return changed ? facts.intern(std::move(*changed)) : e;
   }
 
   Expr step(const Expr& e) {
@@ -223,8 +236,9 @@ class Simplifier {
     if (e->kind != Kind::Unary && e->kind != Kind::Binary && e->kind != Kind::Select) return e;
     const auto it = rules_by_root().find(root_key(*e));
     if (it == rules_by_root().end()) return e;
-    for (const Rule& rule : it->second) {
-      if (rule.kind == RuleClass::Index && !is_index(e)) continue;
+    const uint64_t missing = ~facts[e].operations;
+    for (const auto& [rule, operations] : it->second) {
+      if ((operations & missing) != 0 || (rule.kind == RuleClass::Index && !is_index(e))) continue;
       Expr result;
       Matcher matcher(facts);
       const bool matched = matcher.match(rule.left, e, [&](const Binding& b) {
