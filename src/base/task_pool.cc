@@ -4,7 +4,7 @@
 
 namespace isomer {
 
-TaskPool::TaskPool(int threads) : threads_(std::clamp(threads, 1, 256)) {}
+TaskPool::TaskPool(int threads, Quiet* quiet) : threads_(std::clamp(threads, 1, 256)), quiet_(quiet) {}
 
 TaskPool::~TaskPool() {
   {
@@ -25,7 +25,10 @@ TaskPool::Set* TaskPool::open_set() {
 void TaskPool::work_on(Set& set, std::unique_lock<std::mutex>& lock) {
   const int i = set.next++;
   lock.unlock();
-  (*set.task)(i);
+  {
+    const Quiet::Work work(quiet_);
+    (*set.task)(i);
+  }
   lock.lock();
   if (--set.left == 0) changed_.notify_all();
 }
@@ -45,7 +48,7 @@ void TaskPool::run(int count, const std::function<void(int)>& task) {
     if (next)
       work_on(*next, lock);
     else
-      changed_.wait(lock);
+      wait(lock);
   }
   std::erase(sets_, &set);
 }
@@ -56,8 +59,18 @@ void TaskPool::work() {
     if (Set* set = open_set())
       work_on(*set, lock);
     else
-      changed_.wait(lock);
+      wait(lock);
   }
+}
+
+// For some change. Not with the lock that others need who have to stop before this thread can go on.
+void TaskPool::wait(std::unique_lock<std::mutex>& lock) {
+  const int works = quiet_ ? quiet_->stop() : 0;
+  changed_.wait(lock);
+  if (works == 0) return;
+  lock.unlock();
+  quiet_->go_on(works);
+  lock.lock();
 }
 
 }  // namespace isomer

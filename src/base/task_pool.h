@@ -1,7 +1,7 @@
 // TaskPool: threads that work through numbered sets of tasks, each task by whoever is free. A task may have a set of its own
 // worked through: the newest set comes first, and who waits for the end of one helps with the others.
 // Tasks throw nothing, and hold no lock while they have a set worked through. Threads start with the first run that needs them and
-// end with the pool.
+// end with the pool. Where a pool has a Quiet, its threads count as working while they have a task.
 #pragma once
 
 #include <condition_variable>
@@ -10,11 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/quiet.h"
+
 namespace isomer {
 
 class TaskPool {
  public:
-  explicit TaskPool(int threads);
+  explicit TaskPool(int threads, Quiet* quiet = nullptr);
   ~TaskPool();
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
@@ -30,8 +32,10 @@ class TaskPool {
   Set* open_set();
   void work_on(Set& set, std::unique_lock<std::mutex>& lock);
   void work();
+  void wait(std::unique_lock<std::mutex>& lock);
 
   const int threads_;
+  Quiet* const quiet_;
   std::vector<std::thread> workers_;
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;

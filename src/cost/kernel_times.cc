@@ -155,10 +155,17 @@ MeasureOptions KernelTimes::how() const {
 
 // The turn to measure, when there is code for all that is to be timed: made while others time, on one core, or on all of
 // them when nobody does.
-std::unique_lock<std::mutex> KernelTimes::turn(const std::vector<const Item*>& items) {
-  std::unique_lock turn(measuring_, std::try_to_lock);
-  codes(items, turn.owns_lock() ? 0 : 1);
-  if (!turn.owns_lock()) turn.lock();
+KernelTimes::Measuring KernelTimes::turn(const std::vector<const Item*>& items) {
+  Measuring turn;
+  if (options_.quiet) {
+    codes(items, 0);
+    turn.alone = std::make_unique<Quiet::Alone>(*options_.quiet);
+    turn.lock = std::unique_lock(measuring_);
+    return turn;
+  }
+  turn.lock = std::unique_lock(measuring_, std::try_to_lock);
+  codes(items, turn.lock.owns_lock() ? 0 : 1);
+  if (!turn.lock.owns_lock()) turn.lock.lock();
   return turn;
 }
 

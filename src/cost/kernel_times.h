@@ -1,6 +1,6 @@
 // KernelTimes: what is known of the times of kernels: timed in this process, kept in the store by an earlier one, or by the
 // analytic model. Any number of threads may ask at the same time; one of them measures at a time, in one process at a time,
-// while the others may make code.
+// while the others may make code, or stop where timing takes all cores (Options::quiet).
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/quiet.h"
 #include "cost/machine.h"
 #include "cost/measure.h"
 #include "cost/store.h"
@@ -43,6 +44,7 @@ class KernelTimes {
     std::string store;
     bool far_weights = false;  // more than the last cache holds (pricer.h)
     std::function<void()> between = nullptr;
+    Quiet* quiet = nullptr;  // timing takes all cores: nobody else works meanwhile
   };
   explicit KernelTimes(Options options);
 
@@ -75,7 +77,12 @@ class KernelTimes {
   std::string key_of(const Item& item) const;
   size_t time(const std::vector<Item>& items, const std::vector<double>* limits);
   std::vector<const Item*> unknown(const std::vector<Item>& items, bool hurried);
-  std::unique_lock<std::mutex> turn(const std::vector<const Item*>& items);
+  // The right to measure.
+  struct Measuring {
+    std::unique_ptr<Quiet::Alone> alone;
+    std::unique_lock<std::mutex> lock;  // given up first: who waits to go on working holds nothing
+  };
+  Measuring turn(const std::vector<const Item*>& items);
   std::vector<Expected<Code>> codes(const std::vector<const Item*>& items, int threads);
   std::vector<Subject> subjects(const std::vector<const Item*>& items);
   MeasureOptions how() const;

@@ -44,8 +44,8 @@ struct Pricer::Impl {
         plans(options.plans),
         estimates(options.graphs),
         prices(options.graphs),
-        times({options.target, options.threads, options.measure, options.store, options.far_weights, options.between}) {
-  }
+        times({options.target, options.threads, options.measure, options.store, options.far_weights, options.between,
+               options.quiet}) {}
 
   const ir::OpTable* table;
   PricerOptions options;

@@ -17,6 +17,7 @@
 
 #include "base/expected.h"
 #include "base/hash.h"
+#include "base/quiet.h"
 #include "cost/core_rate.h"
 #include "cost/labelling.h"
 #include "ir/graph.h"
@@ -36,6 +37,8 @@ struct PricerOptions {
   bool in_context = false;
   // Called between the timings of kernels: what shall be compared with prices is best timed in the same minutes.
   std::function<void()> between = nullptr;
+  Quiet* quiet =
+      nullptr;  // of the threads that ask, where a run takes so many cores that they would disturb its timing
   size_t graphs = 1 << 11;  // answers of one kind about pieces that are remembered,
   size_t plans = 1 << 8;    // and plans of pieces
 };

@@ -68,7 +68,8 @@ class Optimization {
     for (const rewrite::Rule& r : library_.rules) rules_.push_back(&r);
     cost::PricerOptions pricing;
     ISOMER_TRY(pricing.target, codegen::host_target());
-    pricing.threads = options_.threads;
+    pricing.threads = options_.threads > 0 ? options_.threads : cores();
+    if (options_.measure && searchers() + pricing.threads > cores() + 1) pricing.quiet = &quiet_;
     pricing.measure = options_.measure;
     pricing.far_weights = cost::has_far_weights(original_);
     pricing.store = options_.store;
@@ -104,11 +105,9 @@ class Optimization {
     return true;
   }
 
-  // Threads that search, one of them timing kernels at a time: they must not take a core from those.
-  int searchers(bool timing) const {
-    const int cores = static_cast<int>(std::thread::hardware_concurrency());
-    return std::clamp(timing ? cores - pricer_->options().threads + 1 : cores, 1, kMostSearchers);
-  }
+  static int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+  // Threads that search, one of them timing kernels at a time.
+  static int searchers() { return std::min(cores(), kMostSearchers); }
 
   // Whether the rewrites that a quick look by the analytic model finds save a large part of the model's time.
   bool promise_much(const search::Cost& estimate) const {
@@ -116,7 +115,7 @@ class Optimization {
     quick.strategy = search::Strategy::Greedy;
     quick.seconds = left(kQuickShare);
     quick.rounds = 1;
-    quick.threads = searchers(false);
+    quick.threads = searchers();
     quick.progress = nullptr;
     const auto sized = with_sizes(out_.start, out_.assumed);
     if (!sized.ok()) return false;
@@ -140,7 +139,8 @@ class Optimization {
       return p.seconds;
     };
     search::Options how = options_.search;
-    how.threads = searchers(options_.measure);
+    how.threads = searchers();
+    how.quiet = pricer_->options().quiet;
     // Where rewrites promise much they are looked for first, and what they lead to is labelled. Else the start has its
     // labels first: most kernels of what the search looks at are known then, and where it finds nothing the labels are there.
     const bool jointly = options_.layout && !promise_much(estimate);
@@ -370,6 +370,7 @@ class Optimization {
   const OptimizeOptions& options_;
   rewrite::RuleLibrary library_;
   std::vector<const rewrite::Rule*> rules_;
+  Quiet quiet_;
   std::shared_ptr<cost::Pricer> pricer_;
   std::optional<CandidateMaker> candidates_;  // of out_.start
   std::optional<Recollection> recollection_;

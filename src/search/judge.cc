@@ -39,7 +39,11 @@ bool may_pay(const Node& node) {
 }  // namespace
 
 Judge::Judge(const Rules& rules, const Cost& price, const Cost& estimate, const Options& options)
-    : rules_(rules), prices_{price}, estimates_{estimate}, options_(options), pool_(std::max(1, options.threads)) {}
+    : rules_(rules),
+      prices_{price},
+      estimates_{estimate},
+      options_(options),
+      pool_(std::max(1, options.threads), options.quiet) {}
 
 double Judge::looking() const {
   return options_.seconds * (1 - std::clamp(kJudgingSeconds / options_.seconds, kLeastJudging, kMostJudging));

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/quiet.h"
 #include "ir/graph.h"
 #include "rewrite/matcher.h"
 #include "search/considered.h"
@@ -61,6 +62,7 @@ struct Options {
   size_t region_nodes = 300;
   int rounds = 3;                           // regions are found anew where rewrites were made
   int threads = 1;                          // that price at the same time
+  Quiet* quiet = nullptr;                   // of these threads, where pricing needs it
   const std::atomic<bool>* stop = nullptr;  // ends the search with the best so far
   std::function<void(const Progress&)> progress = nullptr;
   Compare compare = nullptr;  // empty: by costs alone
