@@ -19,7 +19,8 @@ using te::Kind;
 
 namespace {
 
-constexpr int64_t kChains = 4;    // partial results of a reduction at a time
+constexpr int64_t kChains = 4;  // partial results of a reduction at a time
+constexpr int64_t kLongReduction = 64;
 constexpr int64_t kShortRow = 8;  // elements that are worth a vector
 
 Expr neutral(Combiner c, DType t) {
@@ -154,15 +155,19 @@ Stmt RowsKernel::guarded(const Inner& s, Stmt body) const {
   return s.where.empty() ? body : Stmt::branch(s.where, std::move(body));
 }
 
-// Vectors along an axis that stays: one accumulator a lane.
+// Vectors along an axis that stays: one accumulator a lane. Long reductions take several vectors side by side, so that one step need
+// not wait for the one before, and share what does not depend on the axis.
 Stmt RowsKernel::reduce_across(Inner& s) {
   const LoopAxis inner = s.spatial.back();
   const int64_t lanes = lanes_of(s);
   const DType type = accumulator(s.body.dtype());
-  const int acc = local(type, lanes);
+  int64_t steps = 1;
+  for (const LoopAxis& a : s.reduce) steps *= a.extent;
+  const int64_t side = steps >= kLongReduction && !cut_ ? std::clamp<int64_t>(inner.extent / lanes, 1, kChains) : 1;
+  const int acc = local(type, side * lanes);
   const std::vector<int> guards = s.where.empty() ? std::vector<int>{} : te::free_vars(s.where);
   const bool lanewise = std::find(guards.begin(), guards.end(), inner.var) != guards.end();
-  const Stmt loops = blocks(inner, lanes, [&](const Expr& start, int64_t count) {
+  const Block body = [&](const Expr& start, int64_t count) {
     const auto at = [&](const Expr& position, const Expr& e) {
       te::Substitution names;
       names.var(inner.var, position);
@@ -180,8 +185,13 @@ Stmt RowsKernel::reduce_across(Inner& s) {
       return Stmt::store(s.buffer, {at(position, s.address)}, Expr::read(acc, type, {lane}));
     });
     return Stmt::seq({init, nest(s.reduce, lanewise ? update : guarded(s, update)), out});
-  });
-  return nest({s.spatial.begin(), s.spatial.end() - 1}, loops);
+  };
+  LoopAxis wide = inner;
+  wide.extent -= inner.extent % (side * lanes);
+  std::vector<Stmt> loops = {side == 1 ? blocks(inner, lanes, body) : blocks(wide, side * lanes, body)};
+  for (int64_t from = wide.extent; side > 1 && from < inner.extent; from += lanes)
+    loops.push_back(body(Expr(from), std::min(lanes, inner.extent - from)));
+  return nest({s.spatial.begin(), s.spatial.end() - 1}, Stmt::seq(std::move(loops)));
 }
 
 // Vectors along the innermost reduced axis: partial results in lanes, combined at the end.
