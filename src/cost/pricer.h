@@ -37,8 +37,8 @@ struct PricerOptions {
   bool in_context = false;
   // Called between the timings of kernels: what shall be compared with prices is best timed in the same minutes.
   std::function<void()> between = nullptr;
-  Quiet* quiet =
-      nullptr;  // of the threads that ask, where a run takes so many cores that they would disturb its timing
+  // Of the threads that ask, where a run takes so many cores that they would disturb its timing.
+  Quiet* quiet = nullptr;
   size_t graphs = 1 << 11;  // answers of one kind about pieces that are remembered,
   size_t plans = 1 << 8;    // and plans of pieces
 };

@@ -69,7 +69,8 @@ class Optimization {
     cost::PricerOptions pricing;
     ISOMER_TRY(pricing.target, codegen::host_target());
     pricing.threads = options_.threads > 0 ? options_.threads : cores();
-    if (options_.measure && searchers() + pricing.threads > cores() + 1) pricing.quiet = &quiet_;
+    beside_timing_ = cores() - pricing.threads + 1;
+    if (options_.measure && beside_timing_ < 2) pricing.quiet = &quiet_;
     pricing.measure = options_.measure;
     pricing.far_weights = cost::has_far_weights(original_);
     pricing.store = options_.store;
@@ -106,8 +107,10 @@ class Optimization {
   }
 
   static int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
-  // Threads that search, one of them timing kernels at a time.
-  static int searchers() { return std::min(cores(), kMostSearchers); }
+  // Threads that search, one of them timing kernels at a time: they must not take a core from those, or stop meanwhile.
+  int searchers(bool timing) const {
+    return std::min(timing && !pricer_->options().quiet ? beside_timing_ : cores(), kMostSearchers);
+  }
 
   // Whether the rewrites that a quick look by the analytic model finds save a large part of the model's time.
   bool promise_much(const search::Cost& estimate) const {
@@ -115,7 +118,7 @@ class Optimization {
     quick.strategy = search::Strategy::Greedy;
     quick.seconds = left(kQuickShare);
     quick.rounds = 1;
-    quick.threads = searchers();
+    quick.threads = searchers(false);
     quick.progress = nullptr;
     const auto sized = with_sizes(out_.start, out_.assumed);
     if (!sized.ok()) return false;
@@ -139,7 +142,7 @@ class Optimization {
       return p.seconds;
     };
     search::Options how = options_.search;
-    how.threads = searchers();
+    how.threads = searchers(options_.measure);
     how.quiet = pricer_->options().quiet;
     // Where rewrites promise much they are looked for first, and what they lead to is labelled. Else the start has its
     // labels first: most kernels of what the search looks at are known then, and where it finds nothing the labels are there.
@@ -370,6 +373,7 @@ class Optimization {
   const OptimizeOptions& options_;
   rewrite::RuleLibrary library_;
   std::vector<const rewrite::Rule*> rules_;
+  int beside_timing_ = 1;  // cores for threads that search, that of the one that times among them
   Quiet quiet_;
   std::shared_ptr<cost::Pricer> pricer_;
   std::optional<CandidateMaker> candidates_;  // of out_.start
