@@ -90,6 +90,7 @@ Expected<::onnx::ModelProto> Exporter::run(const ir::Graph& graph) {
   for (const auto& [domain, version] : m.opsets) need(domain, version);
   ::onnx::ModelProto model;
   Frame frame;
+  main_ = model.mutable_graph();
   ISOMER_CHECK_OK(write_graph(graph, {}, frame, *model.mutable_graph()));
   // Old operator sets are read by few; but an operator Isomer does not know keeps the one it was written for.
   if (!keeps_opset_) need("", 13);
@@ -169,9 +170,12 @@ Expected<void> Exporter::write_nodes(const ir::Graph& graph, ValueNames& names, 
   for (size_t i = graph.input_count(); i < graph.nodes().size(); ++i) {
     const ir::Node& n = graph.nodes()[i];
     if (const Tensor* value = n.attrs.get<Tensor>("value"); value && is_const(n)) {
+      const bool apart = &out == main_ && value->byte_size() >= kWorthLeavingOut;
+      if (apart) data_.emplace(out.initializer_size(), *value);
       auto& tensor = *out.add_initializer();
       tensor.set_name(names[i][0]);
-      write_tensor(*value, tensor);
+      write_type(*value, tensor);
+      if (!apart) write_data(*value, tensor);
       continue;
     }
     ISOMER_CHECK_OK(write_node(graph, n, names, names[i], frame, out));

@@ -15,6 +15,9 @@
 
 namespace isomer::onnx {
 
+// Data of so many bytes and more of the main graph's initializers are left out of the message, which would have a copy of them.
+inline constexpr size_t kWorthLeavingOut = 1024;
+
 // Marks the copies that stand for a second name of one value; the importer takes them away again.
 inline constexpr char kAliasMark[] = "isomer: another name of its input";
 
@@ -24,6 +27,8 @@ bool is_reserved(std::string_view attribute);
 class Exporter {
  public:
   Expected<::onnx::ModelProto> run(const ir::Graph& graph);
+  // What was left out: by the number of its initializer.
+  const std::map<int, Tensor>& data() const { return data_; }
 
  private:
   // The names of a graph, within those of the graphs round it.
@@ -55,6 +60,8 @@ class Exporter {
                                 const std::vector<std::string>& results, Frame& frame, ::onnx::GraphProto& out);
   void need(const std::string& domain, int64_t version);
 
+  const ::onnx::GraphProto* main_ = nullptr;
+  std::map<int, Tensor> data_;
   std::map<std::string, int64_t> opsets_;
   bool keeps_opset_ = false;  // a node of ONNX's own set is carried as it was
   int depth_ = 0;

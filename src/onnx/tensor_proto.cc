@@ -229,10 +229,16 @@ std::string TensorReader::bytes_of(const ::onnx::AttributeProto& attribute) cons
   return copy.SerializeAsString();
 }
 
-void write_tensor(const Tensor& tensor, TensorProto& t) {
+void write_type(const Tensor& tensor, TensorProto& t) {
   t.set_data_type(onnx_type_of(tensor.dtype()));
   for (int64_t d : tensor.dims()) t.add_dims(d);
-  t.set_raw_data(tensor.bytes(), tensor.byte_size());
+}
+
+void write_data(const Tensor& tensor, TensorProto& t) { t.set_raw_data(tensor.bytes(), tensor.byte_size()); }
+
+void write_tensor(const Tensor& tensor, TensorProto& t) {
+  write_type(tensor, t);
+  write_data(tensor, t);
 }
 
 }  // namespace isomer::onnx

@@ -45,5 +45,8 @@ class TensorReader {
 };
 
 void write_tensor(const Tensor& tensor, ::onnx::TensorProto& proto);
+// Its two halves.
+void write_type(const Tensor& tensor, ::onnx::TensorProto& proto);
+void write_data(const Tensor& tensor, ::onnx::TensorProto& proto);
 
 }  // namespace isomer::onnx

@@ -79,7 +79,10 @@ TEST_F(OnnxFile, SavesInOneFileOrWithDataBeside) {
   ir::GraphBuilder b(ops::table(), "g");
   const ir::Value x = *b.input("x", {DType::F32, {Dim::symbol("N"), 64}, nullptr});
   const ir::Value w = b.constant(Tensor::of<double>(DType::F32, {64, 64}, std::vector<double>(4096, 0.5)), "w");
-  const ir::Value y = *b.add1("matmul", {x, w});
+  // Data of large weights are written from where they lie, those of small ones as a part of the message.
+  const ir::Value small = b.constant(Tensor::of<double>(DType::F32, {64}, std::vector<double>(64, 2)), "small");
+  const ir::Value v = b.constant(Tensor::of<double>(DType::F32, {64, 64}, std::vector<double>(4096, -3)), "v");
+  const ir::Value y = *b.add1("matmul", {*b.add1("add", {*b.add1("matmul", {x, v}), small}), w});
   b.output("y", y);
   b.output("y2", y);
   b.output("x", x);
@@ -93,6 +96,8 @@ TEST_F(OnnxFile, SavesInOneFileOrWithDataBeside) {
     ASSERT_TRUE(again.ok()) << again.error().to_string();
     EXPECT_TRUE(ir::equal(g, again->graph));
   }
+  std::ifstream file(folder / "m.onnx", std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), *onnx::save_bytes(g));
   EXPECT_LT(fs::file_size(folder / "e.onnx"), 2000u);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 3);
   EXPECT_FALSE(onnx::save(g, (folder / "no/such/m.onnx").string()).ok());
