@@ -69,8 +69,7 @@ class Optimization {
     cost::PricerOptions pricing;
     ISOMER_TRY(pricing.target, codegen::host_target());
     pricing.threads = options_.threads > 0 ? options_.threads : cores();
-    beside_timing_ = cores() - pricing.threads + 1;
-    if (options_.measure && beside_timing_ < 2) pricing.quiet = &quiet_;
+    if (options_.measure && pricing.threads >= cores()) pricing.quiet = &quiet_;
     pricing.measure = options_.measure;
     pricing.far_weights = cost::has_far_weights(original_);
     pricing.store = options_.store;
@@ -109,7 +108,8 @@ class Optimization {
   static int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
   // Threads that search, one of them timing kernels at a time: they must not take a core from those, or stop meanwhile.
   int searchers(bool timing) const {
-    return std::min(timing && !pricer_->options().quiet ? beside_timing_ : cores(), kMostSearchers);
+    const cost::PricerOptions& pricing = pricer_->options();
+    return std::min(timing && !pricing.quiet ? cores() - pricing.threads + 1 : cores(), kMostSearchers);
   }
 
   // Whether the rewrites that a quick look by the analytic model finds save a large part of the model's time.
@@ -373,7 +373,6 @@ class Optimization {
   const OptimizeOptions& options_;
   rewrite::RuleLibrary library_;
   std::vector<const rewrite::Rule*> rules_;
-  int beside_timing_ = 1;  // cores for threads that search, that of the one that times among them
   Quiet quiet_;
   std::shared_ptr<cost::Pricer> pricer_;
   std::optional<CandidateMaker> candidates_;  // of out_.start
