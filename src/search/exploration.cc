@@ -37,28 +37,36 @@ Exploration::Exploration(Judge& judge, rewrite::EditGraph graph, Region region)
   members_ = in_order(graph_, region_);
 }
 
-void Exploration::weigh() { weight_ = judge_.whole_estimate(graph_, region_).value_or(0); }
+void Exploration::weigh() {
+  weight_ = judge_.whole_estimate(graph_, region_).value_or(0);
+  look();
+}
+
+void Exploration::look() {
+  root_ = std::make_shared<Node>(Node{State(judge_.rules(), graph_, region_), nullptr, 0, {}});
+  root_->hash = content_hash(graph_, region_);
+  around_ = surroundings(graph_, region_, judge_.reductions());
+  places_ = root_->state.places();
+  seen_ = {root_->hash};
+  most_ = 2 * root_->state.live_nodes() + 16;
+  left_ = static_cast<size_t>(std::max<int64_t>(0, judge_.options().region_steps));
+  first_ = children(root_);
+  for (const auto& n : first_) promise_ = std::max(promise_, -n->estimated);
+}
 
 void Exploration::begin(size_t most) {
-  auto root = std::make_shared<Node>(Node{State(judge_.rules(), graph_, region_), nullptr, 0, {}});
-  root->hash = content_hash(graph_, region_);
-  around_ = surroundings(graph_, region_, judge_.reductions());
-  places_ = root->state.places();
-  seen_ = {root->hash};
-  most_ = 2 * root->state.live_nodes() + 16;
-  left_ = static_cast<size_t>(std::max<int64_t>(0, judge_.options().region_steps));
-  root_ = best_ = root;
-  std::vector<std::shared_ptr<Node>> nodes = children(root_);
-  if (nodes.empty()) {  // nothing to compare it with
+  if (!root_) look();
+  best_ = root_;
+  if (first_.empty()) {  // nothing to compare it with
     ended_ = true;
     return;
   }
-  const auto cost = judge_.whole_cost(*root, around_);
+  const auto cost = judge_.whole_cost(*root_, around_);
   judge_.count(&Statistics::priced);
   priceless_ = ended_ = !cost;
   if (!cost) return;
-  root->cost = mark_ = *cost;
-  follow(root_, std::move(nodes), most - std::min<size_t>(most, 1));
+  root_->cost = mark_ = *cost;
+  follow(root_, std::move(first_), most - std::min<size_t>(most, 1));
 }
 
 void Exploration::turn(size_t most) {
@@ -184,12 +192,17 @@ NodeRef Exploration::needed(const NodeRef& node) {
 Found Exploration::settle() {
   Found found;
   found.members = members_;
-  found.places = begun() ? places_ : State(judge_.rules(), graph_, region_).places();
-  if (!begun()) {
+  found.places = root_ ? places_ : State(judge_.rules(), graph_, region_).places();
+  if (!root_) {
     for (const auto& [rule, places] : found.places) found.left.emplace_back(rule, LeftCase{});
     return found;
   }
-  if (priceless_) {
+  if (!begun()) {
+    for (const auto& n : first_) ledger_.unpriced(trail_of(*n), WhyNot::NoTime);
+    for (const auto& [rule, places] : found.places)
+      if (!ledger_.knows(rule)) ledger_.unpriced({{rule, {}}}, WhyNot::NoTime);
+    found.left = ledger_.left(0, {});
+  } else if (priceless_) {
     for (const auto& [rule, places] : found.places) ledger_.unpriced({{rule, {}}}, WhyNot::NoPrice);
     found.left = ledger_.left(0, {});
   } else {

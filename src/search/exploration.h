@@ -25,20 +25,21 @@ class Exploration {
  public:
   Exploration(Judge& judge, rewrite::EditGraph graph, Region region);
 
-  // Estimates its share of the time before it is priced.
+  // Estimates its share of the time, and what its first steps may gain, before anything is priced.
   void weigh();
   double weight() const { return weight_; }
+  double promise() const { return promise_ * static_cast<double>(equals); }
 
   // Expands one graph and prices so many of its children at most; the first turn prices the region.
   void turn(size_t most);
   bool ended() const { return ended_; }
-  bool begun() const { return root_ != nullptr; }
+  bool begun() const { return best_ != nullptr; }
   // Who comes next: those that gained by their last turn before those that did not, since steps that gain are what time must
   // not run out for; then the region with the most time to gain.
   bool idle() const { return idle_ > 0; }
   double urgency() const;
-  double before() const { return root_ ? root_->cost : 0; }
-  double best() const { return best_ ? best_->cost : 0; }
+  double before() const { return begun() ? root_->cost : 0; }
+  double best() const { return begun() ? best_->cost : 0; }
 
   // The cheapest graph when it is cheaper than the region is now, judged as a whole; and what was left. Once, at the end.
   Found settle();
@@ -46,6 +47,7 @@ class Exploration {
   size_t equals = 1;  // regions that it speaks for
 
  private:
+  void look();
   void begin(size_t most);
   std::vector<std::shared_ptr<Node>> children(const NodeRef& node);
   // Prices the children of a graph.
@@ -59,11 +61,13 @@ class Exploration {
   Judge& judge_;
   rewrite::EditGraph graph_;
   const Region region_;
-  double weight_ = 0;
+  double weight_ = 0, promise_ = 0;
   bool ended_ = false, priceless_ = false;
   std::vector<uint32_t> around_, members_;
   std::map<std::string, size_t> places_;
-  NodeRef root_, best_;
+  NodeRef best_;
+  std::shared_ptr<Node> root_;                // once it was looked at
+  std::vector<std::shared_ptr<Node>> first_;  // its children, until they are priced
   ByPromise queue_;
   ByCost cheaper_;
   std::unordered_set<Hash128> seen_;

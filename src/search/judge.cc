@@ -173,6 +173,7 @@ std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::u
       ledger.unpriced(trail_of(*out[k]), WhyNot::NoPrice);
     // Of those that lose, the ones that lose least of what they touch: what they may pay later is a part of that too.
     const double value = priced ? estimates[k].value() : 0;
+    out[k]->estimated = value;
     if (priced)
       kept.emplace_back(std::pair(value > 0, value > 0 ? value / *estimates[k].before : value), std::move(out[k]));
     else
@@ -210,6 +211,12 @@ std::optional<double> Judge::whole_cost(const Node& node, const std::vector<uint
 
 std::optional<double> Judge::whole_estimate(const rewrite::EditGraph& graph, const Region& region) {
   return cost_of(estimates_, graph, with(region, surroundings(graph, region, reductions_)));
+}
+
+std::optional<double> Judge::whole_estimate(const ir::Graph& model) {
+  if (!estimates_.cost) return std::nullopt;
+  const auto value = estimates_.cost(model);
+  return value.ok() ? std::optional(*value) : std::nullopt;
 }
 
 bool Judge::clearly_better(const Node& one, const Node& other, const std::vector<uint32_t>& around, bool again) const {

@@ -26,7 +26,8 @@ struct Node {
   double cost = 0;
   Hash128 hash;
   Change change = {};
-  double touched = 0;  // what the nodes round the edit cost before it
+  double estimated = 0;  // how the estimate differs from its parent's
+  double touched = 0;    // what the nodes round the edit cost before it
 };
 using NodeRef = std::shared_ptr<const Node>;
 

@@ -1,6 +1,7 @@
 #include "search/role.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "ir/context.h"
@@ -8,6 +9,9 @@
 
 namespace isomer::search {
 namespace {
+
+constexpr int kInstances = 8, kMostTries = 128;  // of each case of a rule
+constexpr int64_t kSpread = 4;                   // of the sizes that are drawn, at first
 
 bool reduces(const te::Expr& e) {
   if (e->kind == te::Kind::Reduce) return true;
@@ -29,6 +33,25 @@ std::multiset<std::string> reductions(const rewrite::Rule& rule, const ir::Graph
     if (live[id] && n.op != &ir::input_op() && search::reduces(ir::context_of(side, n, table))) out.insert(key);
   }
   return out;
+}
+
+// Whether something holds for one of a few instances of each case of a rule. Most sizes that are drawn may not fit together (a window
+// larger than its image): the draws go on, wider, until some do.
+bool any_instance(const rewrite::Rule& rule, const ir::OpTable& table,
+                  const std::function<bool(const rewrite::Instance&)>& holds) {
+  Random random(1);
+  for (const rewrite::Bindings& chosen : rewrite::cases(rule)) {
+    int found = 0;
+    for (int tries = 0; tries < kMostTries && found < kInstances; ++tries) {
+      const auto sizes = rewrite::sample(rule, chosen, random, kSpread + tries / kInstances);
+      if (!sizes) break;
+      const auto instance = rewrite::instantiate(rule, *sizes, table);
+      if (!instance.ok()) continue;
+      if (holds(*instance)) return true;
+      ++found;
+    }
+  }
+  return false;
 }
 
 bool wraps(const rewrite::Rule& rule, const ir::Graph& side, const ir::OpTable& table) {
@@ -101,28 +124,14 @@ bool Reductions::at(const rewrite::EditGraph& graph, uint32_t node) {
 }
 
 Role role_of(const rewrite::Rule& rule, const ir::OpTable& table) {
-  Random random(1);
-  for (const rewrite::Bindings& chosen : rewrite::cases(rule))
-    for (int tries = 0; tries < 8; ++tries) {
-      const auto sizes = rewrite::sample(rule, chosen, random);
-      if (!sizes) break;
-      const auto instance = rewrite::instantiate(rule, *sizes, table);
-      if (!instance.ok()) continue;
-      if (reductions(rule, instance->lhs, table) != reductions(rule, instance->rhs, table)) return Role::Step;
-    }
-  return Role::Tidy;
+  const auto steps = [&](const rewrite::Instance& i) {
+    return reductions(rule, i.lhs, table) != reductions(rule, i.rhs, table);
+  };
+  return any_instance(rule, table, steps) ? Role::Step : Role::Tidy;
 }
 
 bool wraps(const rewrite::Rule& rule, const ir::OpTable& table) {
-  Random random(1);
-  for (const rewrite::Bindings& chosen : rewrite::cases(rule))
-    for (int tries = 0; tries < 8; ++tries) {
-      const auto sizes = rewrite::sample(rule, chosen, random);
-      if (!sizes) break;
-      const auto instance = rewrite::instantiate(rule, *sizes, table);
-      if (instance.ok()) return wraps(rule, instance->rhs, table);
-    }
-  return false;
+  return any_instance(rule, table, [&](const rewrite::Instance& i) { return wraps(rule, i.rhs, table); });
 }
 
 bool is_live(const rewrite::EditGraph& graph, const rewrite::Match& match) {

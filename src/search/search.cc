@@ -15,7 +15,8 @@
 namespace isomer::search {
 namespace {
 
-constexpr size_t kTogether = 8;  // regions that have a turn at once, after their first
+constexpr size_t kTogether = 8;    // regions that have a turn at once, after their first
+constexpr double kWeighing = 0.3;  // of the time: for estimates of regions before any is priced
 
 class Search {
  public:
@@ -30,6 +31,7 @@ class Search {
 
   Expected<Outcome> run(const ir::Graph& graph) {
     rewrite::EditGraph now(graph, table_, habits_);
+    judge_.least_gain = kLeastGain * judge_.whole_estimate(graph).value_or(0);
     std::set<uint32_t> fresh;
     for (int round = 0; round < options_.rounds && (round == 0 || !judge_.over()); ++round) {
       std::vector<Place> places = find_places(now, round > 0 ? &fresh : nullptr);
@@ -90,26 +92,26 @@ class Search {
     }
     if (has_estimate_)
       judge_.pool().run(static_cast<int>(open_.size()), [&](int i) {
-        if (!judge_.late()) open_[static_cast<size_t>(i)].exploration->weigh();
+        if (judge_.seconds() < kWeighing * options_.seconds) open_[static_cast<size_t>(i)].exploration->weigh();
       });
-    if (!touched)
+    if (!touched && judge_.least_gain == 0)  // the model as a whole has no estimate
       for (const Open& o : open_)
         judge_.least_gain += kLeastGain * o.exploration->weight() * static_cast<double>(o.exploration->equals);
     return out;
   }
 
-  // Every region has a turn before any has a second one; then those come first that still gain, and of these those that
-  // have the most to gain. What ends is judged at once, the rest when the time for looking is over. Turns of several regions
+  // First those regions have a turn whose estimates promise a gain, and go on as long as they gain; then the others that had none;
+  // of these and of the rest those first that have the most to gain. What ends is judged at once, the rest when the time for looking is over. Turns of several regions
   // are taken at once, of so many whatever the number of threads, so that it decides about nothing.
   void explore() {
     progress_.regions += open_.size();
     while (!open_.empty() && !judge_.over()) {
       std::stable_sort(open_.begin(), open_.end(),
                        [](const Open& a, const Open& b) { return turn_of(a) < turn_of(b); });
-      const bool first = !open_[0].exploration->begun();
+      const Class front = class_of(open_[0]);
       const size_t some = static_cast<size_t>(
-          std::count_if(open_.begin(), open_.end(), [&](const Open& o) { return !first || !o.exploration->begun(); }));
-      take_turns(first ? some : std::min(some, kTogether));
+          std::count_if(open_.begin(), open_.end(), [&](const Open& o) { return class_of(o) == front; }));
+      take_turns(open_[0].exploration->begun() ? std::min(some, kTogether) : some);
       for (const Open& o : open_)
         if (o.found) known_[o.shape] = *o.found;
       std::erase_if(open_, [](const Open& o) { return o.found.has_value(); });
@@ -123,8 +125,16 @@ class Search {
     open_.clear();
   }
 
-  static std::tuple<bool, bool, double> turn_of(const Open& o) {
-    return {o.exploration->begun(), o.exploration->idle(), -o.exploration->urgency()};
+  // In the order of their turns.
+  enum class Class : uint8_t { Promising, Gaining, New, Idle };
+  static Class class_of(const Open& o) {
+    const Exploration& e = *o.exploration;
+    if (e.begun()) return e.idle() ? Class::Idle : Class::Gaining;
+    return e.promise() > 0 ? Class::Promising : Class::New;
+  }
+  static std::tuple<Class, double, double> turn_of(const Open& o) {
+    const Exploration& e = *o.exploration;
+    return {class_of(o), e.begun() ? 0 : -e.promise(), -e.urgency()};
   }
   static double gain(const Open& o) {
     return (o.exploration->before() - o.exploration->best()) * static_cast<double>(o.exploration->equals);

@@ -35,8 +35,8 @@ using Compare = std::function<Expected<Comparison>(const ir::Graph& before, cons
 inline constexpr double kClearGain =
     0.05;  // of what they change: there is the noise of timings, however large the region
 inline constexpr double kSafeGain = 0.03;  // of their region, where what they change is not known
-// Of all regions together, by the estimate: less is not worth a rewrite, and would be taken or left by noise.
-inline constexpr double kLeastGain = 0.001;
+// Of the model, by the estimate: less is not worth a rewrite, and would be taken or left by noise.
+inline constexpr double kLeastGain = 0.003;
 
 enum class Strategy : uint8_t {
   Greedy,   // the best child of each graph, as long as it is better

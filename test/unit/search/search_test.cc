@@ -37,6 +37,25 @@ TEST(Search, RolesComeFromTheRulesThemselves) {
   EXPECT_EQ(role_of(all[2], ops::table()), Role::Tidy);
 }
 
+// Most sizes that are drawn for a rule with windows do not fit together: it is no tidier for that.
+TEST(Search, ARuleThatFewSizesFitIsAStepStill) {
+  const auto all = rewrite::parse_rules(R"(
+rule average-first : reassociating
+  let pool = {kernel_shape=[kh, kw], strides=[sh, sw], pads=[pt, pl, pb, pr], count_include_pad=1}
+  ?x : T[N, C, H, W]  ?w : T[O, C, 1, 1]
+  average_pool(conv(?x, ?w)){pool...} => conv(average_pool(?x){pool...}, ?w)
+  where nonnegative(pt, pl, pb, pr)
+rule max-pool-of-max-pool : exact
+  ?x : T[N, C, H, W]
+  max_pool(max_pool(?x){kernel_shape=[a, b], strides=[1, 1], pads=[0, 0, 0, 0]})
+    {kernel_shape=[c, d], strides=[sh, sw], pads=[0, 0, 0, 0]}
+  => max_pool(?x){kernel_shape=[a+c-1, b+d-1], strides=[sh, sw], pads=[0, 0, 0, 0]}
+)",
+                                        ops::table());
+  ASSERT_TRUE(all.ok());
+  for (const rewrite::Rule& r : *all) EXPECT_EQ(role_of(r, ops::table()), Role::Step) << r.name;
+}
+
 TEST(Search, MergesAndTidiesUp) {
   const ir::Graph g = blocks(1, 3, 3);
   const Outcome o = search(g, {});
@@ -271,7 +290,7 @@ TEST(Search, StepsThatDoNotPayBesideTheOthersAreLeftOut) {
   expect_same_function(g, found->graph, {1, 4, 4, 4});
 }
 
-// A gain of a thousandth of a model would be taken in one run and left in the next.
+// A gain of some thousandths of a model would be taken in one run and left in the next.
 TEST(Search, GainsThatAreNothingBesideTheModelAreLeft) {
   const ir::Graph g = blocks(1, 3, 3);
   const std::vector<rewrite::Rule> all = rules();
@@ -282,6 +301,25 @@ TEST(Search, GainsThatAreNothingBesideTheModelAreLeft) {
   };
   EXPECT_EQ(convs(1), 1);
   EXPECT_EQ(convs(1e5), 2);
+}
+
+// Six regions where nothing is to be gained stand before the one that gains; a handful of graphs may be priced.
+TEST(Search, RegionsThatPromiseAGainComeFirst) {
+  ir::GraphBuilder b(ops::table(), "late");
+  ir::Value x = *b.input("x", {DType::F32, Shape::of({1, 4, 5, 5}), nullptr});
+  for (int64_t channels = 4; channels < 10; ++channels)
+    x = *b.add1("tanh", {conv(b, x, channels, channels + 1, 1, static_cast<uint64_t>(channels))});
+  const ir::Value left = conv(b, x, 10, 2, 3, 1), right = conv(b, x, 10, 2, 3, 2);
+  b.output("y", *b.add1("concat", {left, right}, ir::Attrs{{"axis", int64_t{1}}}));
+  const ir::Graph g = *std::move(b).finish();
+  const std::vector<rewrite::Rule> all = rules();
+  Options options;
+  options.steps = 5;
+  const auto o = optimise(g, ops::table(), pointers(all), toy_cost, toy_cost, options);
+  ASSERT_TRUE(o.ok());
+  EXPECT_LE(o->statistics.priced, 5U);
+  EXPECT_EQ(count(o->graph, "conv"), 7);
+  expect_same_function(g, o->graph);
 }
 
 TEST(Search, LimitsOfZeroReturnTheInput) {
