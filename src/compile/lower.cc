@@ -274,7 +274,8 @@ void Lowering::place_values() {
         if (!options_.weights) out_.plan.weights[w].size = kernels_[s].function.buffers[i].bytes();
       } else {
         Place place = places.at(value);
-        if (static_cast<size_t>(a.value) < layouts_.size())
+        // Nothing has no parts: their places would be beyond its end.
+        if (static_cast<size_t>(a.value) < layouts_.size() && v.bytes() > 0)
           place.offset += static_cast<uint64_t>(layouts_[static_cast<size_t>(a.value)].offset) * size_of(v.dtype);
         out_.plan.steps[s].arguments.push_back(place);
       }

@@ -42,6 +42,8 @@ class Editor {
   // Everybody who reads `old` reads `by` from now on. False, and nothing happens, when their types contradict.
   bool replace(Value old, Value by);
   void set_attrs(uint32_t id, ir::Attrs attrs);  // of the same results
+  // For a node that stands for less than all that a replacement dropped.
+  void set_origin(uint32_t id, std::vector<std::string> origin) { nodes_[id].origin = std::move(origin); }
 
   // How `folded` (passes/fold.h) computes: PassContext's.
   const Evaluate& evaluate() const { return evaluate_; }

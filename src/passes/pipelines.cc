@@ -35,9 +35,11 @@ std::vector<Pipeline> written() {
            {{"recognise_gelu"}},  // all of these before their constants merge into neighbours
            {{"recognise_hard_swish"}},
            {{"recognise_silu"}},
-           {{"fold_padding"}},                          // so that a scale in front of the pad reaches the weights
-           {{"simplify_arithmetic", "fold_scale"}, 2},  // merged constants are folded once
-           {{"fold_constants"}},                        // what the passes above made of constants
+           {{"fold_padding"}},                             // so that a scale in front of the pad reaches the weights
+           {{"simplify_arithmetic", "fold_scale"}, 2},     // merged constants are folded once
+           {{"select_early"}},                             // through products with their scales and biases in place
+           {{"cancel_reshapes", "cancel_transposes"}, 4},  // of axes that have one place left
+           {{"fold_constants"}},                           // what the passes above made of constants
            {{"share_subexpressions"}},
            {{"dead_code"}},
        }},

@@ -60,6 +60,13 @@ TEST(Phases, WhateverFollows) {
                   "), relu(%t)){axis=1} return conv(%c, " + numbers({2, 7, 3, 3}) + ") }");
 }
 
+// Phases are written side by side into what they make together, which has no places when there are no channels.
+TEST(Phases, OfNoChannels) {
+  expect_compiles(
+      "graph @g(%x: f32[1,1,3], %w: f32[1,1,3]) { %v = slice(%w, const i64[1] [1], const i64[1] [1], const i64[1] [1]) "
+      "return conv_transpose(%x, %v){output_shape=[8], strides=[3]} }");
+}
+
 TEST(Phases, EachIsAContraction) {
   const ir::Graph g = graph_of(layer({1, 8, 5, 6}, {8, 12, 4, 4}, "strides=[2,2], pads=[1,1,1,1]"));
   auto stages = compile::stages_of(g, ops::table());
