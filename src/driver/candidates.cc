@@ -16,11 +16,19 @@ constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was
 
 constexpr double kLeastGain = 1.03;  // times input and result must differ by: less is noise, and then the input stays
 constexpr double kClearGain = 1.1;   // what a second timing would hardly take back
+constexpr double kHalfGain = 0.985;  // of the input's time: half of the least gain
 
 }  // namespace
 
 bool faster(double result, double input) { return kLeastGain * result <= input; }
 bool clearly_faster(double result, double input) { return kClearGain * result <= input; }
+
+std::optional<double> middle_gain(std::vector<double> ratios) {
+  if (ratios.empty()) return std::nullopt;
+  const auto at = ratios.begin() + static_cast<ptrdiff_t>(ratios.size() / 2);
+  std::nth_element(ratios.begin(), at, ratios.end());
+  return *at <= kHalfGain ? std::optional(*at) : std::nullopt;
+}
 
 Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels) const {
   Candidate c{start_, {}, labels, nullptr};
@@ -72,18 +80,36 @@ Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vect
   const RaceOptions how = race_options(seconds);
   std::vector<Executor*> runners;
   for (const Candidate& c : all) runners.push_back(c.executor.get());
-  ISOMER_TRY(const std::vector<double> fastest, race(runners, inputs, how));
-  for (size_t i = 0; i < all.size(); ++i) all[i].fastest = fastest[i];
+  ISOMER_TRY(const std::vector<Finish> finish, race(runners, inputs, how));
+  for (size_t i = 0; i < all.size(); ++i) all[i].fastest = finish[i].seconds, all[i].ratios = finish[i].ratios;
   return {};
 }
 
-Expected<bool> CandidateMaker::stays_faster(const Candidate& input, const Candidate& result,
-                                            const std::vector<Tensor>& inputs, double seconds) const {
+double CandidateMaker::priced(const Candidate& c) const {
+  const auto sized = with_sizes(c.graph, sizes_);
+  if (!sized.ok()) return 0;
+  double sum = 0;
+  if (const auto parts = pricer_.kernels(*sized); parts.ok())
+    for (const cost::KernelPrice& k : *parts) sum += k.seconds;
+  return sum;
+}
+
+Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs,
+                                            double seconds, bool confirmed) const {
   if (clearly_faster(result.fastest, input.fastest)) return true;
-  if (!faster(result.fastest, input.fastest)) return false;
-  ISOMER_TRY(const std::vector<double> again,
+  const bool trusted = faster(result.fastest, input.fastest);
+  const bool by_kernels = confirmed && faster(priced(result), priced(input));
+  if (!trusted && !by_kernels) return false;
+  ISOMER_TRY(const std::vector<Finish> again,
              race({input.executor.get(), result.executor.get()}, inputs, race_options(seconds)));
-  return faster(again[1], again[0]);
+  if (trusted && faster(again[1].seconds, again[0].seconds)) return true;
+  std::vector<double> ratios = result.ratios;
+  ratios.insert(ratios.end(), again[1].ratios.begin(), again[1].ratios.end());
+  const std::optional<double> middle = middle_gain(std::move(ratios));
+  if (!by_kernels || !middle) return false;
+  input.fastest = std::min(input.fastest, again[0].seconds);
+  result.fastest = *middle * input.fastest;
+  return true;
 }
 
 Figures CandidateMaker::figures(const Candidate& c) const {

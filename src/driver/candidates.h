@@ -21,12 +21,15 @@ struct Candidate {
   std::vector<search::Step> steps;
   std::string labels;
   std::unique_ptr<Executor> executor;  // nothing: not compiled yet
-  double fastest = 1e30;               // seconds (race.h)
+  double fastest = 1e30;               // seconds (race.h),
+  std::vector<double> ratios = {};     // and to the input, round by round
 };
 
 // By more than noise; by so much that it needs no second timing. Seconds.
 bool faster(double result, double input);
 bool clearly_faster(double result, double input);
+// The middle of rounds' ratios, where it shows half of what is more than noise.
+std::optional<double> middle_gain(std::vector<double> ratios);
 
 // All that is given has to outlive it.
 class CandidateMaker {
@@ -47,15 +50,18 @@ class CandidateMaker {
   Expected<std::optional<Candidate>> labelled(const Candidate& from, const cost::LabelOptions& how,
                                               size_t& untried) const;
   Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs, double seconds) const;
-  // Whether a result that was faster than the input is so clearly, or by more than noise in a second race too.
-  Expected<bool> stays_faster(const Candidate& input, const Candidate& result, const std::vector<Tensor>& inputs,
-                              double seconds) const;
+  // Whether a result is faster than the input: so clearly that it needs no second race, or by more than noise in a second one too.
+  // Where its kernels are faster by more than noise by times that were `confirmed`, whole runs need not prove it again beside whatever
+  // else the machine does: they must show half of the least gain in the middle of both races, which are its times then.
+  Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs, double seconds,
+                              bool confirmed) const;
   Figures figures(const Candidate& candidate) const;
 
   Accuracy accuracy = Accuracy::Checked;  // that candidates are compiled with
 
  private:
   RaceOptions race_options(double seconds) const;
+  double priced(const Candidate& candidate) const;  // seconds, by its kernels; 0: not known
 
   const ir::Graph& start_;
   const std::vector<const rewrite::Rule*>& rules_;

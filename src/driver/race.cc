@@ -31,15 +31,17 @@ double low_one(const std::vector<Round>& rounds, size_t runner) {
   return low_one(std::move(seconds));
 }
 
-// Times the first one's. Two views, of which the worse counts: the ratio of low times, which undisturbed turns of both decide,
+// Two views, of which the worse counts: the ratio of low times, which undisturbed turns of both decide,
 // and a ratio that three quarters of the rounds reach, whose turns share what else the machine does for seconds. One alone may be
 // luck, and so may the middle of rounds that are far apart.
-double ratio_of(const std::vector<Round>& rounds, size_t runner) {
-  std::vector<double> ratios;
-  for (const Round& r : rounds) ratios.push_back(r[runner] / r[0]);
-  std::sort(ratios.begin(), ratios.end());
-  const double reached = ratios[(3 * (ratios.size() - 1) + 3) / 4];
-  return std::max(reached, low_one(rounds, runner) / low_one(rounds, 0));
+Finish finish_of(const std::vector<Round>& rounds, size_t runner) {
+  Finish out;
+  for (const Round& r : rounds) out.ratios.push_back(r[runner] / r[0]);
+  std::vector<double> sorted = out.ratios;
+  std::sort(sorted.begin(), sorted.end());
+  const double reached = sorted[(3 * (sorted.size() - 1) + 3) / 4];
+  out.seconds = std::max(reached * low_one(rounds, 0), low_one(rounds, runner));
+  return out;
 }
 
 // Seconds of a run at the usual rate, without the looks at the rates that it had.
@@ -68,7 +70,7 @@ Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, con
 
 }  // namespace
 
-Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
+Expected<std::vector<Finish>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
                                    const RaceOptions& options) {
   for (Executor* e : runners) {
     ISOMER_CHECK_OK(e->prepare(inputs));
@@ -84,8 +86,8 @@ Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const 
     }
     rounds.push_back(std::move(round));
   }
-  std::vector<double> out;
-  for (size_t i = 0; i < runners.size(); ++i) out.push_back(low_one(rounds, 0) * ratio_of(rounds, i));
+  std::vector<Finish> out;
+  for (size_t i = 0; i < runners.size(); ++i) out.push_back(finish_of(rounds, i));
   return out;
 }
 

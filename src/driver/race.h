@@ -18,9 +18,13 @@ struct RaceOptions {
   cost::Rates usual = {};
 };
 
-// Seconds of an undisturbed run of the first one, and of the others so many that none looks faster beside the first than it
-// can be trusted to be.
-Expected<std::vector<double>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
+struct Finish {
+  // Of an undisturbed run of the first one, and of the others so many that none looks faster beside the first than it can be
+  // trusted to be.
+  double seconds = 0;
+  std::vector<double> ratios = {};  // to the first one, round by round
+};
+Expected<std::vector<Finish>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
                                    const RaceOptions& options);
 
 }  // namespace isomer::driver

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
+#include "driver/candidates.h"
 #include "driver/considered_json.h"
 #include "driver/trace_file.h"
 #include "driver/verdict.h"
@@ -211,6 +212,14 @@ TEST_F(Optimize, AModelThatRoundsByItselfIsNotRefused) {
   EXPECT_FALSE(o->culprit.has_value());
   EXPECT_GT(worst(o->errors), 1e-4);
   EXPECT_LE(worst(o->errors), 2 * worst(o->own_errors));
+}
+
+// Rounds beside a busy neighbour: of a result that is 8% faster, of one that is level, and of one that was lucky twice.
+TEST_F(Optimize, TheMiddleOfRoundsShowsAGainOrNothing) {
+  EXPECT_EQ(middle_gain({0.85, 0.91, 1.05, 0.92, 0.9, 0.99, 0.93, 0.89}), 0.92);
+  EXPECT_EQ(middle_gain({0.97, 1.02, 0.99, 1.01, 1.04}), std::nullopt);
+  EXPECT_EQ(middle_gain({0.8, 0.8, 1, 1, 1}), std::nullopt);
+  EXPECT_EQ(middle_gain({}), std::nullopt);
 }
 
 TEST_F(Optimize, OpenSizesStayOpen) {

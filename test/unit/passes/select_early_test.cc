@@ -52,6 +52,48 @@ TEST(SelectEarly, ChannelsThatNobodyReads) {
   })");
 }
 
+// As in networks that have their strides in the first convolution of a block: nobody reads three pixels of four of what the block before
+// gives, and its convolution of 3x3 takes the stride over.
+TEST(SelectEarly, StridesOfPointwiseConvolutions) {
+  expect_pass("select_early", R"((%x: f32[1,2,7,6]) {
+    %a = relu(conv(%x, const f32[2,2,3,3] splat(0.5)){pads=[1,1,1,1]})
+    %b = relu(add(conv(%a, const f32[2,2,1,1] [1,2,3,4]), %x))
+    %c = conv(%b, const f32[1,2,1,1] [5,6]){strides=[2,2]}
+    %d = conv(%b, const f32[1,2,1,1] [7,8], const f32[1] [9]){strides=[2,2]}
+    return "y"=add(%c, %d)
+  })",
+              R"((%x: f32[1,2,7,6]) {
+    %s = slice(slice(%x, [0], [7], [2], [2]), [0], [6], [3], [2])
+    %a = relu(conv(%x, const f32[2,2,3,3] splat(0.5)){pads=[1,1,1,1], strides=[2,2]})
+    %b = relu(add(conv(%a, const f32[2,2,1,1] [1,2,3,4]){strides=[1,1]}, %s))
+    %c = conv(%b, const f32[1,2,1,1] [5,6]){strides=[1,1]}
+    %d = conv(%b, const f32[1,2,1,1] [7,8], const f32[1] [9]){strides=[1,1]}
+    return "y"=add(%c, %d)
+  })");
+  // Another reader needs all of it; nothing before it computes anything; its own padding is not the image's.
+  expect_untouched("select_early", R"((%x: f32[1,2,7,6]) {
+    %a = conv(%x, const f32[2,2,3,3] splat(0.5))
+    return "y"=conv(%a, const f32[1,2,1,1] [5,6]){strides=[2,2]}, "z"=relu(%a)
+  })");
+  expect_untouched("select_early", R"((%x: f32[1,2,7,6]) {
+    return "y"=conv(relu(%x), const f32[1,2,1,1] [5,6]){strides=[2,2]}
+  })");
+  expect_untouched("select_early", R"((%x: f32[1,2,7,6]) {
+    %a = conv(%x, const f32[2,2,3,3] splat(0.5))
+    return "y"=conv(%a, const f32[1,2,1,1] [5,6]){strides=[2,2], pads=[1,1,1,1]}
+  })");
+}
+
+TEST(SelectEarly, EverySecondPlaceOfAWindow) {
+  expect_pass("select_early", R"((%x: f32[1,2,9]) {
+    return "y"=slice(max_pool(%x){kernel_shape=[3], pads=[1,1]}, [0], [9], [2], [2])
+  })",
+              "(%x: f32[1,2,9]) { return \"y\"=max_pool(%x){kernel_shape=[3], pads=[1,1], strides=[2]} }");
+  expect_untouched("select_early", R"((%x: f32[1,2,9]) {
+    return "y"=slice(max_pool(%x){kernel_shape=[3], pads=[1,1]}, [1], [9], [2], [2])
+  })");
+}
+
 TEST(SelectEarly, OpenSizes) {
   const passes::Result r = expect_applies("select_early", R"((%x: f32[batch,tokens,4], %w: f32[4,4]) {
     return "y"=gather(matmul(%x, %w), const i64[] 0){axis=1}
