@@ -4,6 +4,7 @@
 // pointwise convolution are such a selection, and every second place of a window's result is a window with twice the stride.
 #include <algorithm>
 
+#include "ir/reduces.h"
 #include "passes/editor.h"
 #include "passes/fold.h"
 #include "passes/operand_axes.h"
@@ -159,25 +160,13 @@ std::optional<OperandAxes> axes_of(const Editor& e, uint32_t id, size_t axis, co
   return OperandAxes{axis, std::nullopt};
 }
 
-bool reduces(const te::Expr& x) {
-  return x->kind == te::Kind::Reduce || std::any_of(x->args.begin(), x->args.end(), reduces);
-}
-
-bool reduces(const Editor& e, uint32_t id) {
-  const ir::Node& n = e.node(id);
-  if (!n.op->compute) return true;  // a composite
-  const auto program = n.op->compute(e.context(id));
-  return program.ok() && std::any_of(program->stages.begin(), program->stages.end(),
-                                     [](const te::Stage& s) { return reduces(s.body); });
-}
-
 // Whether a reduction would do less if only a part of the value along the axis were needed, and nobody needs more of it.
 // The value itself may have other readers that are known to need no more.
 bool pays(const Editor& e, Value v, size_t axis, const Selection& s, int64_t& left, bool shared = false) {
   if (--left < 0 || v.index != 0 || (!shared && e.uses(v) != 1)) return false;
   const auto axes = axes_of(e, v.node, axis, s);
   if (!axes) return false;
-  if (reduces(e, v.node)) return true;
+  if (ir::reduces(e.context(v.node))) return true;
   const std::vector<Value>& inputs = e.node(v.node).inputs;
   for (size_t i = 0; i < inputs.size(); ++i)
     if ((*axes)[i] && pays(e, inputs[i], *(*axes)[i], s, left)) return true;

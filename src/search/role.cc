@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/context.h"
+#include "ir/reduces.h"
 #include "rewrite/instantiate.h"
 
 namespace isomer::search {
@@ -12,11 +13,6 @@ namespace {
 
 constexpr int kInstances = 8, kMostTries = 128;  // of each case of a rule
 constexpr int64_t kSpread = 4;                   // of the sizes that are drawn, at first
-
-bool reduces(const te::Expr& e) {
-  if (e->kind == te::Kind::Reduce) return true;
-  return std::any_of(e->args.begin(), e->args.end(), [](const te::Expr& x) { return reduces(x); });
-}
 
 // What a side reduces: operator, attributes and operand types of every such node that does not depend on constants alone.
 std::multiset<std::string> reductions(const rewrite::Rule& rule, const ir::Graph& side, const ir::OpTable& table) {
@@ -30,7 +26,7 @@ std::multiset<std::string> reductions(const rewrite::Rule& rule, const ir::Graph
       live[id] = live[id] || (!v.is_none() && live[v.node]);
       key += " " + (v.is_none() ? "_" : side.type(v).to_string());
     }
-    if (live[id] && n.op != &ir::input_op() && search::reduces(ir::context_of(side, n, table))) out.insert(key);
+    if (live[id] && n.op != &ir::input_op() && ir::reduces(ir::context_of(side, n, table))) out.insert(key);
   }
   return out;
 }
@@ -68,7 +64,7 @@ bool wraps(const rewrite::Rule& rule, const ir::Graph& side, const ir::OpTable& 
     };
     live[id] = reads(live);
     if (!live[id]) continue;
-    if (search::reduces(ir::context_of(side, n, table)))
+    if (ir::reduces(ir::context_of(side, n, table)))
       inside[id] = reads(moved);
     else if (reads(inside))
       return true;
@@ -95,20 +91,6 @@ size_t live_calls(const rewrite::EditGraph& graph, const rewrite::Side& side, co
 
 }  // namespace
 
-bool reduces(const ir::OpContext& context) {
-  const ir::OpDef& op = context.op();
-  if (op.compute) {
-    const auto program = op.compute(context);
-    return program.ok() && std::any_of(program->stages.begin(), program->stages.end(),
-                                       [](const te::Stage& s) { return reduces(s.body); });
-  }
-  if (!op.expand && op.expand_text.empty()) return false;
-  const auto body = ir::expand(context);
-  return body.ok() && std::any_of(body->nodes().begin(), body->nodes().end(), [&](const ir::Node& n) {
-           return n.op != &context.op() && reduces(ir::context_of(*body, n, context.table()));
-         });
-}
-
 bool Reductions::at(const rewrite::EditGraph& graph, uint32_t node) {
   const ir::Node& n = graph.node(node);
   if (graph.constant({node, 0}) || n.op == &ir::input_op()) return false;
@@ -120,7 +102,7 @@ bool Reductions::at(const rewrite::EditGraph& graph, uint32_t node) {
     if (!v.is_none()) i = {true, graph.type(v), graph.contents(v), nullptr};
     in.push_back(std::move(i));
   }
-  return known_[n.op] = reduces(ir::OpContext(*n.op, std::move(in), n.attrs, n.types.size(), graph.table()));
+  return known_[n.op] = ir::reduces(ir::OpContext(*n.op, std::move(in), n.attrs, n.types.size(), graph.table()));
 }
 
 Role role_of(const rewrite::Rule& rule, const ir::OpTable& table) {

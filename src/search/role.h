@@ -24,10 +24,7 @@ Role role_of(const rewrite::Rule& rule, const ir::OpTable& table);
 // puts before, so that they pay together where none pays alone.
 bool wraps(const rewrite::Rule& rule, const ir::OpTable& table);
 
-// Whether the operator reduces at these types.
-bool reduces(const ir::OpContext& context);
-
-// The same of nodes in graphs that are edited, by their operators: a node that a run computes reduces when the first one
+// Whether an operator reduces (ir/reduces.h), of nodes in graphs that are edited, by their operators: a node that a run computes reduces when the first one
 // of its operator did. Asking for each node anew would take longer than the search. Any number of threads may ask.
 class Reductions {
  public:
