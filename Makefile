@@ -24,7 +24,7 @@ test: bootstrap  ## everything: checks, all tests, and the mutation tests under 
 	@ctest --preset release -j $(JOBS)
 	@cmake --preset asan
 	@cmake --build --preset asan -j $(JOBS) --target $(ASAN_TARGETS)
-	@ctest --preset asan -j $(JOBS) -L '^$(ASAN_LABEL)$$' --no-tests=ignore
+	@ctest --preset asan -j $(JOBS) -L '^$(ASAN_LABEL)$$' --no-tests=error
 
 check:  ## the checks of the sources alone: layers, names, diagnostics, format
 	@scripts/check
@@ -40,7 +40,7 @@ asan: bootstrap  ## all tests under the address and undefined-behaviour sanitize
 fuzz: bootstrap  ## a short run of every libFuzzer target
 	@cmake --preset fuzz
 	@cmake --build --preset fuzz -j $(JOBS) --target fuzz_tests
-	@ctest --preset fuzz -j $(JOBS) -L '^fuzz$$' --no-tests=ignore
+	@ctest --preset fuzz -j $(JOBS) -L '^fuzz$$' --no-tests=error
 
 format:  ## rewrite the C++ sources with clang-format 19
 	@scripts/check_format --fix

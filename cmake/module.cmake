@@ -1,18 +1,18 @@
 # Declares modules (src/NAME), tools (tools/NAME) and benchmarks. Nothing else in the tree calls add_library.
 
-# isomer_module(NAME te DEPS tensor [LINK fmt::fmt ...] [PRIVATE_LINK ...] [COLD] [TOGETHER N [ALONE file ...]])
+# isomer_module(NAME te DEPS tensor [LINK fmt::fmt ...] [PRIVATE_LINK ...] [COLD|ELEMENTS] [TOGETHER N [ALONE file ...]])
 #
 # All of src/NAME/*.cc, src/NAME/*/*.cc and src/NAME/*.c becomes the static library isomer_NAME; the include root is src/.
 # DEPS are modules. LINK reaches the users of the module; PRIVATE_LINK stays inside, for owners of third-party code.
-# COLD code runs once per node, never per element: a release builds it at -O1, which saves a third of its time,
-# and a sanitized build at -O0.
+# COLD code runs once per node, never per element: a release builds it at -O1, which saves a third of its time.
+# ELEMENTS: code that runs per element, the only one that a sanitized build optimises: the others take a third of the time.
 # TOGETHER compiles N sources as one: most of the time of a small source goes into the headers that its neighbours want
 # too. Sources in ALONE have names in their unnamed namespaces that others have as well; one that newly does ("redefinition
 # of ...") renames them or joins the list. The debug preset compiles every source by itself.
 # The headers of the library and of fmt, which nearly every source wants, are compiled once for all modules with the same flags.
 # A module whose folder is not there yet is skipped, and so are arrows to it.
 function(isomer_module)
-  cmake_parse_arguments(arg "COLD" "NAME;TOGETHER" "DEPS;LINK;PRIVATE_LINK;ALONE" ${ARGN})
+  cmake_parse_arguments(arg "COLD;ELEMENTS" "NAME;TOGETHER" "DEPS;LINK;PRIVATE_LINK;ALONE" ${ARGN})
   set(folder ${PROJECT_SOURCE_DIR}/src/${arg_NAME})
   if(NOT EXISTS ${folder})
     return()
@@ -23,12 +23,13 @@ function(isomer_module)
     add_library(${target} STATIC ${sources})
     set(reach PUBLIC)
     target_link_libraries(${target} PRIVATE isomer_warnings ${arg_PRIVATE_LINK})
-    if(arg_COLD)
-      target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-      if(ISOMER_SANITIZE)
-        target_compile_options(${target} PRIVATE -O0)  # half the time of the sanitized build
-      endif()
+    set(flags "")
+    if(ISOMER_SANITIZE AND NOT arg_ELEMENTS)
+      set(flags -O0)
+    elseif(arg_COLD)
+      set(flags $<$<CONFIG:Release>:-O1>)
     endif()
+    target_compile_options(${target} PRIVATE ${flags})
     if(arg_TOGETHER AND ISOMER_TOGETHER)
       set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_TOGETHER})
       list(TRANSFORM arg_ALONE PREPEND ${folder}/)
@@ -36,7 +37,7 @@ function(isomer_module)
     endif()
     # LLVM's own definitions would make other headers of them.
     if("${sources}" MATCHES "\\.cc" AND NOT "isomer_llvm" IN_LIST arg_PRIVATE_LINK)
-      isomer_common_headers(${target} ${arg_COLD})
+      isomer_common_headers(${target} "${flags}")
     endif()
   else()
     add_library(${target} INTERFACE)  # headers only so far
@@ -52,20 +53,20 @@ function(isomer_module)
   set_property(GLOBAL APPEND PROPERTY ISOMER_MODULES ${arg_NAME})
 endfunction()
 
-# The first module of its kind (COLD or not) compiles the headers, the others use what it made. In builds where every source
+# The first module with its flags compiles the headers, the others use what it made. In builds where every source
 # stands by itself it shall also bring its own headers.
-function(isomer_common_headers target cold)
+function(isomer_common_headers target flags)
   if(NOT ISOMER_TOGETHER)
     return()
   endif()
-  get_property(owner GLOBAL PROPERTY ISOMER_HEADERS_${cold})
+  get_property(owner GLOBAL PROPERTY "ISOMER_HEADERS_${flags}")
   if(owner)
     target_precompile_headers(${target} REUSE_FROM ${owner})
     return()
   endif()
   target_precompile_headers(${target} PRIVATE <algorithm> <array> <cstdint> <cstring> <functional> <map> <memory> <optional>
     <set> <string> <string_view> <unordered_map> <unordered_set> <utility> <variant> <vector> <fmt/format.h>)
-  set_property(GLOBAL PROPERTY ISOMER_HEADERS_${cold} ${target})
+  set_property(GLOBAL PROPERTY "ISOMER_HEADERS_${flags}" ${target})
 endfunction()
 
 # A source with flags of its own, which headers that were compiled with others do not fit.

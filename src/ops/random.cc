@@ -17,16 +17,22 @@ constexpr int64_t kMostSamples = int64_t{1} << 24;
 
 Draws generator(const ir::OpContext& c) { return Draws(c.has_attr("seed") ? c.real("seed") : 0.0); }
 
-using Draw = double (*)(const ir::OpContext&, Draws&);
-double normal(const ir::OpContext& c, Draws& r) { return c.real("mean") + c.real("scale") * r.normal(); }
-double uniform(const ir::OpContext& c, Draws& r) {
-  return c.real("low") + (c.real("high") - c.real("low")) * r.uniform();
-}
+// A distribution and the attributes that place it: a draw is base + span * one().
+struct Family {
+  double (*one)(Draws&);
+  double (*base)(const ir::OpContext&);
+  double (*span)(const ir::OpContext&);
+};
+constexpr Family kNormal{[](Draws& r) { return r.normal(); }, [](const ir::OpContext& c) { return c.real("mean"); },
+                         [](const ir::OpContext& c) { return c.real("scale"); }};
+constexpr Family kUniform{[](Draws& r) { return r.uniform(); }, [](const ir::OpContext& c) { return c.real("low"); },
+                          [](const ir::OpContext& c) { return c.real("high") - c.real("low"); }};
 
-Tensor filled(const ir::OpContext& c, const Type& type, Draw draw) {
+Tensor filled(const ir::OpContext& c, const Type& type, const Family& family) {
   Draws r = generator(c);
+  const double base = family.base(c), span = family.span(c);
   Tensor out(type.dtype, type.shape.values());
-  for (int64_t i = 0; i < out.size(); ++i) out.set_real(i, draw(c, r));
+  for (int64_t i = 0; i < out.size(); ++i) out.set_real(i, base + span * family.one(r));
   return out;
 }
 
@@ -48,7 +54,7 @@ Expected<std::vector<Type>> infer_like(const ir::OpContext& c) {
   return std::vector{std::move(t)};
 }
 
-ir::OpDef record(Draw draw, bool like, std::vector<ir::AttrDef> parameters) {
+ir::OpDef record(const Family& family, bool like, std::vector<ir::AttrDef> parameters) {
   ir::OpDef op;
   op.attrs = std::move(parameters);
   op.attrs.push_back({"seed", ir::AttrKind::Real});
@@ -63,19 +69,19 @@ ir::OpDef record(Draw draw, bool like, std::vector<ir::AttrDef> parameters) {
     op.attrs.push_back({"shape", ir::AttrKind::Ints, std::nullopt, true});
     op.infer = infer_shaped;
   }
-  op.kernel = [draw, infer = op.infer](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
+  op.kernel = [family, infer = op.infer](const ir::OpContext& c) -> Expected<std::vector<Tensor>> {
     ISOMER_TRY(const std::vector<Type> types, infer(c));
-    return std::vector{filled(c, types[0], draw)};
+    return std::vector{filled(c, types[0], family)};
   };
   op.pure = false;
   return op;
 }
 
 ir::OpDef normal_record(bool like) {
-  return record(normal, like, {{"mean", ir::AttrKind::Real, 0.0}, {"scale", ir::AttrKind::Real, 1.0}});
+  return record(kNormal, like, {{"mean", ir::AttrKind::Real, 0.0}, {"scale", ir::AttrKind::Real, 1.0}});
 }
 ir::OpDef uniform_record(bool like) {
-  return record(uniform, like, {{"high", ir::AttrKind::Real, 1.0}, {"low", ir::AttrKind::Real, 0.0}});
+  return record(kUniform, like, {{"high", ir::AttrKind::Real, 1.0}, {"low", ir::AttrKind::Real, 0.0}});
 }
 
 // Even draws from 0 to 1, as many as `like` has elements; those of the node's seed.

@@ -12,6 +12,7 @@
 #include "onnx/onnx.h"
 #include "ops/table.h"
 #include "test/mutation/isolated.h"
+#include "test/setting.h"
 
 namespace isomer {
 namespace {
@@ -264,22 +265,29 @@ std::string describe(const Call& call) {
   return out;
 }
 
-TEST(HostileAttributes, EveryOperatorGivesAValueOrADiagnostic) {
-  const uint64_t seed = testing::number("ISOMER_MUTATION_SEED", 20240607);
-  const uint64_t each = testing::number("ISOMER_HOSTILE_EACH", 100);
+constexpr size_t kParts = 2;  // of the samples, for tests that run side by side
+
+class HostileAttributes : public ::testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(Part, HostileAttributes, ::testing::Range(size_t{0}, kParts));
+
+TEST_P(HostileAttributes, EveryOperatorGivesAValueOrADiagnostic) {
+  const uint64_t seed = testing::setting("ISOMER_MUTATION_SEED", 20240607);
+  const uint64_t each = testing::setting("ISOMER_HOSTILE_EACH", 100);
   const char* only = std::getenv("ISOMER_HOSTILE_OP");
   std::vector<Call> calls;
+  size_t samples = 0;
   for (const ir::OpDef& op : ops::table().records()) {
     if (only && op.name != only) continue;
     for (const std::string& text : op.samples)
-      if (auto s = ir::make_sample(text, ops::table(), 3); s.ok()) calls.push_back(call_of(*s));
+      if (samples++ % kParts == GetParam())
+        if (auto s = ir::make_sample(text, ops::table(), 3); s.ok()) calls.push_back(call_of(*s));
   }
   fmt::print("seed {}, {} mutants of {} samples\n", seed, each * calls.size(), calls.size());
   testing::Isolated isolated;
   const auto nth = [&](uint64_t i) { return mutant(calls[i / each], seed + i); };
   isolated.run(
       each * calls.size(), [&](uint64_t i) { attempt(nth(i), isolated.progress()); },
-      [&](uint64_t i) { return describe(nth(i)); }, static_cast<int>(testing::number("ISOMER_MOST_FAILURES", 20)));
+      [&](uint64_t i) { return describe(nth(i)); }, static_cast<int>(testing::setting("ISOMER_MOST_FAILURES", 20)));
   fmt::print("{} of them are still nodes, {} have run\n", isolated.progress().built, isolated.progress().ran);
 }
 

@@ -15,6 +15,7 @@
 #include <functional>
 #include <string>
 #include <vector>
+#include "test/setting.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -25,11 +26,6 @@
 #endif
 
 namespace isomer::testing {
-
-inline uint64_t number(const char* variable, uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 // Shared with the child: where it is, and counters of what it saw.
 struct Progress {

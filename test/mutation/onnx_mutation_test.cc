@@ -14,6 +14,7 @@
 #include "ops/table.h"
 #include "test/mutation/isolated.h"
 #include "test/mutation/wire_tree.h"
+#include "test/setting.h"
 #include "zoo/zoo.h"
 
 namespace isomer {
@@ -176,8 +177,8 @@ void attempt(const std::string& bytes, uint64_t seed, testing::Progress& progres
 TEST(OnnxMutation, EveryMutantIsReadOrRefused) {
   const std::vector<std::string> corpus = seeds();
   if (corpus.empty()) FAIL() << "the ONNX test data is not installed; scripts/bootstrap installs it (libonnx-testdata)";
-  const uint64_t seed = testing::number("ISOMER_MUTATION_SEED", 20240607);
-  const uint64_t mutants = testing::number("ISOMER_MUTANTS", 40000);
+  const uint64_t seed = testing::setting("ISOMER_MUTATION_SEED", 20240607);
+  const uint64_t mutants = testing::setting("ISOMER_MUTANTS", 40000);
   fmt::print("seed {}, {} mutants of {} models\n", seed, mutants, corpus.size());
   const auto nth = [&](uint64_t i) { return Mutator(seed + i, corpus).next(); };
   testing::Isolated isolated;
@@ -188,7 +189,7 @@ TEST(OnnxMutation, EveryMutantIsReadOrRefused) {
           std::ofstream(fmt::format("{}/{}.onnx", folder, seed + i), std::ios::binary) << nth(i);
         return fmt::format("mutant {}; ISOMER_MUTATION_KEEP=FOLDER keeps it as a file", seed + i);
       },
-      static_cast<int>(testing::number("ISOMER_MOST_FAILURES", 20)));
+      static_cast<int>(testing::setting("ISOMER_MOST_FAILURES", 20)));
   fmt::print("{} of them are still models, {} have run\n", isolated.progress().built, isolated.progress().ran);
 }
 

@@ -10,16 +10,12 @@
 
 #include "base/random.h"
 #include "runtime/abi.h"
+#include "test/setting.h"
 
 namespace isomer::compile {
 namespace {
 
 using Intervals = std::vector<Interval>;
-
-uint64_t number_from_environment(const char* name, uint64_t standard) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : standard;
-}
 
 size_t root_of(const Intervals& intervals, size_t i) {
   while (intervals[i].inside >= 0) i = static_cast<size_t>(intervals[i].inside);
@@ -97,7 +93,7 @@ Intervals network(Random& r) {
 }
 
 TEST(ArenaProperty, FewBuffersAreOptimal) {
-  const uint64_t seed = number_from_environment("ISOMER_SEED", 1), cases = number_from_environment("ISOMER_CASES", 300);
+  const uint64_t seed = testing::setting("ISOMER_SEED", 1), cases = testing::setting("ISOMER_CASES", 300);
   for (uint64_t n = 0; n < cases; ++n) {
     Random r(seed * 1000003 + n);
     Intervals intervals;
@@ -114,7 +110,7 @@ TEST(ArenaProperty, FewBuffersAreOptimal) {
 }
 
 TEST(ArenaProperty, NetworksComeNearTheLowerBound) {
-  const uint64_t seed = number_from_environment("ISOMER_SEED", 1), cases = number_from_environment("ISOMER_CASES", 200);
+  const uint64_t seed = testing::setting("ISOMER_SEED", 1), cases = testing::setting("ISOMER_CASES", 200);
   double worst = 1;
   for (uint64_t n = 0; n < cases; ++n) {
     Random r(seed * 1000003 + n);
@@ -131,7 +127,7 @@ TEST(ArenaProperty, NetworksComeNearTheLowerBound) {
 }
 
 TEST(ArenaProperty, HardCasesAreRightAndTheSameTwice) {
-  const uint64_t seed = number_from_environment("ISOMER_SEED", 1);
+  const uint64_t seed = testing::setting("ISOMER_SEED", 1);
   for (uint64_t n = 0; n < 4; ++n) {
     Random r(seed * 7919 + n);
     Intervals intervals;

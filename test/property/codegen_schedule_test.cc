@@ -52,7 +52,7 @@ void run_cases(uint64_t seed, uint64_t cases, const std::optional<loop::Target>&
     }
     const std::string wrong = problem(p, s.nest(), target);
     ASSERT_TRUE(wrong.empty()) << "seed " << seed + c << "\n" << text << "\n" << s.text() << "\n" << wrong;
-    ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed + c << "\n" << text << "\n" << s.text();
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed + c << "\n" << text << "\n" << s.text();
   }
 }
 

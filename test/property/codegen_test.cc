@@ -60,7 +60,7 @@ void run_seeds(uint64_t first, int count, bool floats, const std::optional<loop:
       SCOPED_TRACE("seed " + std::to_string(seed) + ", loop " + std::to_string(static_cast<int>(kind)) + ": " +
                    te::print(g.body));
       check(g, kind, floats, target);
-      if (testing::Test::HasFailure()) return;
+      if (::testing::Test::HasFailure()) return;
     }
   }
 }

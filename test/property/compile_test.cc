@@ -18,16 +18,12 @@
 #include "tensor/compare.h"
 #include "tensor/npy.h"
 #include "test/random_model.h"
+#include "test/setting.h"
 
 namespace isomer {
 namespace {
 
 using testing::RandomModel;
-
-uint64_t setting(const char* name, uint64_t standard) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : standard;
-}
 
 struct Way {
   const char* name;
@@ -197,7 +193,7 @@ std::string written(const RandomModel& m, uint64_t seed) {
 }
 
 TEST(Compile, AgreesWithTheInterpreterOnRandomModels) {
-  const uint64_t seed = setting("ISOMER_SEED", 7), cases = setting("ISOMER_CASES", 2000);
+  const uint64_t seed = testing::setting("ISOMER_SEED", 7), cases = testing::setting("ISOMER_CASES", 2000);
   constexpr size_t kMostSteps = 9;
   const testing::RandomModels models;
   std::printf("seed %llu, %llu models\n", static_cast<unsigned long long>(seed),

@@ -8,14 +8,10 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "test/random_graph.h"
+#include "test/setting.h"
 
 namespace isomer {
 namespace {
-
-uint64_t setting(const char* name, uint64_t standard) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : standard;
-}
 
 // Why the graph does not survive its text, or "".
 std::string fault(const ir::Graph& g) {
@@ -29,7 +25,7 @@ std::string fault(const ir::Graph& g) {
 }
 
 TEST(GraphText, SurvivesRandomGraphs) {
-  const uint64_t seed = setting("ISOMER_SEED", 20240511), cases = setting("ISOMER_CASES", 100000);
+  const uint64_t seed = testing::setting("ISOMER_SEED", 20240511), cases = testing::setting("ISOMER_CASES", 100000);
   constexpr size_t kSteps = 6;
   const testing::RandomGraph random;
   std::printf("seed %llu, %llu cases\n", static_cast<unsigned long long>(seed), static_cast<unsigned long long>(cases));

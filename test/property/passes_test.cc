@@ -13,14 +13,10 @@
 #include "tensor/random_fill.h"
 #include "test/random_graph.h"
 #include "test/random_network.h"
+#include "test/setting.h"
 
 namespace isomer {
 namespace {
-
-uint64_t setting(const char* name, uint64_t standard) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : standard;
-}
 
 bool is_tame(const std::vector<Tensor>& values) {
   for (const Tensor& t : values)
@@ -85,7 +81,7 @@ std::string fault(uint64_t seed, size_t steps, const std::vector<passes::Step>& 
 }
 
 void expect_kept(const char* pipeline) {
-  const uint64_t seed = setting("ISOMER_SEED", 20241115), cases = setting("ISOMER_CASES", 1500);
+  const uint64_t seed = testing::setting("ISOMER_SEED", 20241115), cases = testing::setting("ISOMER_CASES", 1500);
   constexpr size_t kSteps = 14;
   const auto steps = passes::find_pipeline(pipeline);
   ASSERT_TRUE(steps.ok());

@@ -12,6 +12,7 @@
 #include "rewrite/apply.h"
 #include "rewrite/library.h"
 #include "tensor/random_fill.h"
+#include "test/setting.h"
 #include "zoo/zoo.h"
 
 namespace isomer::rewrite {
@@ -45,8 +46,7 @@ void expect_same_function(const ir::Graph& a, const ir::Graph& b, uint64_t seed)
 }
 
 TEST(RewrittenNetworks, StayTheSameFunction) {
-  const char* given = std::getenv("ISOMER_SEED");
-  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 11;
+  const uint64_t seed = testing::setting("ISOMER_SEED", 11);
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   const auto library = load_rules(ISOMER_SOURCE_DIR "/rules", ops::table(), Trust::AsWritten);
   ASSERT_TRUE(library.ok()) << library.error().to_string();

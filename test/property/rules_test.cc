@@ -16,14 +16,10 @@
 #include "rewrite/instantiate.h"
 #include "rewrite/library.h"
 #include "tensor/random_fill.h"
+#include "test/setting.h"
 
 namespace isomer::rewrite {
 namespace {
-
-uint64_t setting(const char* name, uint64_t standard) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : standard;
-}
 
 const RuleLibrary& library() {
   static const RuleLibrary rules = [] {
@@ -121,7 +117,7 @@ std::string run_instance(const Rule& rule, const Matcher& matcher, AttrHabitTabl
 }
 
 TEST(Rules, HoldOnRandomInstances) {
-  const uint64_t seed = setting("ISOMER_SEED", 20260714), count = setting("ISOMER_CASES", 24);
+  const uint64_t seed = testing::setting("ISOMER_SEED", 20260714), count = testing::setting("ISOMER_CASES", 24);
   std::printf("seed %llu, %llu instances of %zu rules\n", static_cast<unsigned long long>(seed),
               static_cast<unsigned long long>(count), library().rules.size());
   AttrHabitTable habits(ops::table());

@@ -8,14 +8,10 @@
 
 #include "test/loop_programs.h"
 #include "test/random_schedule.h"
+#include "test/setting.h"
 
 namespace isomer::loop {
 namespace {
-
-uint64_t number_from_environment(const char* name, uint64_t standard) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : standard;
-}
 
 Names lines_of(const std::string& text) {
   Names out;
@@ -46,8 +42,8 @@ Names shrunk(const te::Program& p, Names steps) {
 }
 
 TEST(ScheduleProperty, RandomSchedulesKeepTheValue) {
-  const uint64_t seed = number_from_environment("ISOMER_SEED", 20261115);
-  const uint64_t cases = number_from_environment("ISOMER_CASES", 400);
+  const uint64_t seed = testing::setting("ISOMER_SEED", 20261115);
+  const uint64_t cases = testing::setting("ISOMER_CASES", 400);
   RecordProperty("seed", std::to_string(seed));
   std::map<std::string, int> accepted;
   for (uint64_t c = 0; c < cases; ++c) {

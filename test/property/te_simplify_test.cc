@@ -13,16 +13,12 @@
 #include "te/print.h"
 #include "te/rules.h"
 #include "te/simplify.h"
+#include "test/setting.h"
 
 namespace isomer::te {
 namespace {
 
 using Doubles = Array<DoubleDomain>;
-
-uint64_t number_from_environment(const char* name, uint64_t standard) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : standard;
-}
 
 bool same_real(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
@@ -240,8 +236,8 @@ Program shrunk(Program p, const std::vector<Doubles>& inputs) {
 }
 
 TEST(TeSimplifyProperty, RandomProgramsKeepTheirValues) {
-  const uint64_t seed = number_from_environment("ISOMER_SEED", 20240611);
-  const uint64_t cases = number_from_environment("ISOMER_CASES", 100000);
+  const uint64_t seed = testing::setting("ISOMER_SEED", 20240611);
+  const uint64_t cases = testing::setting("ISOMER_CASES", 100000);
   std::printf("seed %llu, %llu programs\n", static_cast<unsigned long long>(seed),
               static_cast<unsigned long long>(cases));
   Random random(seed);
@@ -295,7 +291,7 @@ std::optional<bool> agree(const Rule& rule, const std::vector<Expr>& values) {
 }
 
 TEST(TeSimplifyProperty, EveryRuleHolds) {
-  const uint64_t seed = number_from_environment("ISOMER_SEED", 20240611);
+  const uint64_t seed = testing::setting("ISOMER_SEED", 20240611);
   Random random(seed);
   for (const Rule& rule : read_rules()) {
     int met = 0;

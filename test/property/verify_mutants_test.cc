@@ -9,6 +9,7 @@
 #include "ops/table.h"
 #include "rewrite/instantiate.h"
 #include "rewrite/library.h"
+#include "test/setting.h"
 #include "verify/rule.h"
 
 namespace isomer::verify {
@@ -136,10 +137,8 @@ std::optional<Rule> mutant(const Rule& rule, Random& random) {
 }
 
 TEST(VerifyMutants, NoneIsProvedAndRefuted) {
-  const char* given = std::getenv("ISOMER_SEED");
-  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 20240611;
-  const char* count = std::getenv("ISOMER_MUTANTS");
-  const size_t per_rule = count ? std::strtoull(count, nullptr, 10) : 4;
+  const uint64_t seed = testing::setting("ISOMER_SEED", 20240611);
+  const size_t per_rule = testing::setting("ISOMER_MUTANTS", 4);
   const auto library =
       rewrite::load_rules(ISOMER_SOURCE_DIR "/test/rules/right.rules", ops::table(), rewrite::Trust::AsWritten);
   ASSERT_TRUE(library.ok());

@@ -8,8 +8,6 @@
 namespace isomer {
 namespace {
 
-constexpr double kTolerance = 2e-5;
-
 struct Shape {
   int64_t batch, heads, rows, columns, depth, width;
 };
@@ -27,10 +25,10 @@ std::string attention(const Shape& s, const std::string& between) {
 constexpr const char* kSoftmax = "  %p = softmax(add(mul(%s, const f32[] [0.125]), %m)){axis=-1}";
 
 void expect_in_all_ways(const std::string& text) {
-  expect_compiles(text, kTolerance);
+  expect_compiles(text, kChainTolerance);
   compile::ExecutableOptions strict;
   strict.lower.split = false;
-  expect_compiles(text, kTolerance, strict);
+  expect_compiles(text, kChainTolerance, strict);
 }
 
 TEST(ChainedProducts, AnySizes) {

@@ -1,6 +1,7 @@
 // A graph given as text, compiled and run beside the interpreter.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,6 +19,18 @@ namespace isomer {
 // Its instructions multiply bytes by fours: dequantised numbers that meet in a product are multiplied as bytes there, and as
 // floats where bytes are multiplied by pairs.
 inline loop::Target target_with_byte_products() { return *loop::parse_target("x86-64-v4-vnni"); }
+
+// Of two and more products in a row.
+inline constexpr double kChainTolerance = 2e-5;
+
+// Numbers as a constant of these dimensions, in the text of a graph.
+inline std::string numbers(const std::vector<int>& dims) {
+  int count = 1;
+  for (const int d : dims) count *= d;
+  std::string text = fmt::format("const f32[{}] [", fmt::join(dims, ","));
+  for (int i = 0; i < count; ++i) text += fmt::format("{}{}", i ? "," : "", ((i * 37) % 101 - 50) / 64.0);
+  return text + "]";
+}
 
 inline ir::Graph graph_of(const std::string& text) {
   auto g = ir::parse(text, ops::table());

@@ -7,17 +7,9 @@
 namespace isomer {
 namespace {
 
-std::string numbers(const std::vector<int>& dims) {
-  int count = 1;
-  for (const int d : dims) count *= d;
-  std::string text = fmt::format("const f32[{}] [", fmt::join(dims, ","));
-  for (int i = 0; i < count; ++i) text += fmt::format("{}{}", i ? "," : "", ((i * 37) % 101 - 50) / 64.0);
-  return text + "]";
-}
-
 // A transposed convolution with a bias and an activation, behind a 1x1 convolution.
-std::string layer(const std::vector<int>& input, const std::vector<int>& taps, const std::string& attributes,
-                  const std::string& after = "relu(%b)", int groups = 1) {
+std::string transposed_layer(const std::vector<int>& input, const std::vector<int>& taps, const std::string& attributes,
+                             const std::string& after = "relu(%b)", int groups = 1) {
   std::vector<int> first = {input[1], input[1]};
   first.insert(first.end(), input.size() - 2, 1);
   return fmt::format("graph @g(%x: f32[{}]) {{ %a = conv(%x, {}) %b = conv_transpose(%a, {}, {}){{{}}} return {} }}",
@@ -29,22 +21,24 @@ TEST(Phases, EveryStrideKernelAndBorder) {
   for (const char* a : {"strides=[2,2]", "strides=[2,2], pads=[1,1,1,1]", "strides=[2,3], pads=[1,0,0,1]",
                         "strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]", "strides=[3,1]",
                         "strides=[2,2], dilations=[2,3]", "strides=[4,4]", "strides=[5,5]", ""})
-    for (const int k : {1, 2, 3, 4}) expect_compiles(layer({1, 8, 5, 6}, {8, 12, k, k}, a));
+    for (const int k : {1, 2, 3, 4}) expect_compiles(transposed_layer({1, 8, 5, 6}, {8, 12, k, k}, a));
 }
 
 // Tiles of a row-major result are stored along its lines, over the end of one, where its planes are far apart.
 TEST(Phases, PlanesThatAreFarApart) {
   for (const int outputs : {5, 12, 35})
     for (const int k : {1, 2, 3})
-      expect_compiles(layer({1, 8, 9, 19}, {8, outputs, k, k}, fmt::format("strides=[{0},{0}]", k == 3 ? 4 : 2), "%b"));
-  expect_compiles(layer({2, 8, 11, 16}, {8, 12, 2, 2}, "strides=[2,2]"));
+      expect_compiles(
+          transposed_layer({1, 8, 9, 19}, {8, outputs, k, k}, fmt::format("strides=[{0},{0}]", k == 3 ? 4 : 2), "%b"));
+  expect_compiles(transposed_layer({2, 8, 11, 16}, {8, 12, 2, 2}, "strides=[2,2]"));
 }
 
 TEST(Phases, OtherRanksAndGroups) {
-  expect_compiles(layer({2, 16, 20}, {16, 8, 16}, "strides=[8], pads=[4,4]", "leaky_relu(%b)"));
-  expect_compiles(layer({1, 6, 3, 4, 5}, {6, 9, 2, 2, 2}, "strides=[2,2,2]"));
-  expect_compiles(layer({1, 16, 5, 6}, {16, 1, 4, 4}, "strides=[2,2], pads=[1,1,1,1], group=16", "relu(%b)", 16));
-  expect_compiles(layer({1, 16, 5, 6}, {16, 8, 3, 3}, "strides=[2,2], group=2", "relu(%b)", 2));
+  expect_compiles(transposed_layer({2, 16, 20}, {16, 8, 16}, "strides=[8], pads=[4,4]", "leaky_relu(%b)"));
+  expect_compiles(transposed_layer({1, 6, 3, 4, 5}, {6, 9, 2, 2, 2}, "strides=[2,2,2]"));
+  expect_compiles(
+      transposed_layer({1, 16, 5, 6}, {16, 1, 4, 4}, "strides=[2,2], pads=[1,1,1,1], group=16", "relu(%b)", 16));
+  expect_compiles(transposed_layer({1, 16, 5, 6}, {16, 8, 3, 3}, "strides=[2,2], group=2", "relu(%b)", 2));
 }
 
 TEST(Phases, WhateverFollows) {
@@ -53,7 +47,7 @@ TEST(Phases, WhateverFollows) {
        {"%b", "reshape(%b, const i64[2] [4,80])", "concat(%b, relu(%b)){axis=1}",
         "add(%b, transpose(%b){perm=[0,1,2,3]})", "softmax(%b){axis=1}", "reduce_mean(tanh(%b), const i64[2] [2,3])",
         "conv(tanh(%b), const f32[1,4,1,1] [1,2,3,4])"})
-    expect_compiles(layer(in, taps, "strides=[2,2]", after));
+    expect_compiles(transposed_layer(in, taps, "strides=[2,2]", after));
   // A part of a concatenation, which lies in it.
   expect_compiles("graph @g(%x: f32[1,8,4,5], %y: f32[1,3,8,10]) { %t = conv_transpose(%x, " + numbers({8, 4, 2, 2}) +
                   "){strides=[2,2]} %c = concat(conv(%y, " + numbers({3, 3, 1, 1}) +
@@ -68,7 +62,7 @@ TEST(Phases, OfNoChannels) {
 }
 
 TEST(Phases, EachIsAContraction) {
-  const ir::Graph g = graph_of(layer({1, 8, 5, 6}, {8, 12, 4, 4}, "strides=[2,2], pads=[1,1,1,1]"));
+  const ir::Graph g = graph_of(transposed_layer({1, 8, 5, 6}, {8, 12, 4, 4}, "strides=[2,2], pads=[1,1,1,1]"));
   auto stages = compile::stages_of(g, ops::table());
   ASSERT_TRUE(stages.ok());
   compile::split_phases(*stages);

@@ -6,16 +6,8 @@
 namespace isomer {
 namespace {
 
-std::string numbers(const std::vector<int>& dims) {
-  int count = 1;
-  for (const int d : dims) count *= d;
-  std::string text = fmt::format("const f32[{}] [", fmt::join(dims, ","));
-  for (int i = 0; i < count; ++i) text += fmt::format("{}{}", i ? "," : "", ((i * 37) % 101 - 50) / 64.0);
-  return text + "]";
-}
-
-std::string layer(const std::vector<int>& input, const std::vector<int>& taps, const std::string& attributes,
-                  const std::string& after = "%y") {
+std::string plane_layer(const std::vector<int>& input, const std::vector<int>& taps, const std::string& attributes,
+                        const std::string& after = "%y") {
   return fmt::format("graph @g(%x: f32[{}]) {{ %y = conv(%x, {}, {}){{{}}} return {} }}", fmt::join(input, ","),
                      numbers(taps), numbers({taps[0]}), attributes, after);
 }
@@ -25,18 +17,18 @@ TEST(Planes, DepthwiseWithEveryBorderStrideAndDilation) {
        {"pads=[1,1,1,1]", "pads=[0,2,1,0]", "strides=[2,2], pads=[1,1,1,1]", "strides=[1,2], dilations=[2,1]",
         "dilations=[3,3], pads=[3,3,3,3]", "pads=[2,2,2,2], strides=[3,2]", "strides=[2,3]"})
     for (const int size : {7, 19, 33})
-      expect_compiles(layer({1, 5, 9, size}, {5, 1, 3, 3}, std::string("group=5, ") + a));
-  expect_compiles(layer({2, 3, 9, 10}, {3, 1, 5, 5}, "group=3, pads=[2,2,2,2]", "mul(%y, sigmoid(%y))"));
-  expect_compiles(layer({1, 2, 20, 31}, {2, 1, 9, 9}, "group=2, pads=[4,4,4,4]"));  // too many taps to write out
-  expect_compiles(layer({1, 3, 30, 4}, {3, 1, 7, 1}, "group=3, pads=[3,0,3,0]"));
-  expect_compiles(layer({1, 3, 3, 3}, {3, 1, 3, 3}, "group=3, pads=[9,9,9,9]"));  // lines that are border only
+      expect_compiles(plane_layer({1, 5, 9, size}, {5, 1, 3, 3}, std::string("group=5, ") + a));
+  expect_compiles(plane_layer({2, 3, 9, 10}, {3, 1, 5, 5}, "group=3, pads=[2,2,2,2]", "mul(%y, sigmoid(%y))"));
+  expect_compiles(plane_layer({1, 2, 20, 31}, {2, 1, 9, 9}, "group=2, pads=[4,4,4,4]"));  // too many taps to write out
+  expect_compiles(plane_layer({1, 3, 30, 4}, {3, 1, 7, 1}, "group=3, pads=[3,0,3,0]"));
+  expect_compiles(plane_layer({1, 3, 3, 3}, {3, 1, 3, 3}, "group=3, pads=[9,9,9,9]"));  // lines that are border only
 }
 
 TEST(Planes, GroupsAndWhatFollows) {
-  expect_compiles(layer({1, 8, 10, 17}, {8, 2, 3, 3}, "group=4, pads=[1,1,1,1]", "relu(%y)"));
-  expect_compiles(layer({2, 6, 10, 17}, {9, 2, 3, 3}, "group=3, pads=[1,1,1,1], strides=[1,2]"));
-  expect_compiles(layer({1, 4, 9, 18}, {8, 1, 3, 3}, "group=4, pads=[1,1,1,1]"));
-  expect_compiles(layer({1, 4, 9, 18}, {4, 1, 3, 3}, "group=4, pads=[1,1,1,1]", "relu(add(%y, %x))"));
+  expect_compiles(plane_layer({1, 8, 10, 17}, {8, 2, 3, 3}, "group=4, pads=[1,1,1,1]", "relu(%y)"));
+  expect_compiles(plane_layer({2, 6, 10, 17}, {9, 2, 3, 3}, "group=3, pads=[1,1,1,1], strides=[1,2]"));
+  expect_compiles(plane_layer({1, 4, 9, 18}, {8, 1, 3, 3}, "group=4, pads=[1,1,1,1]"));
+  expect_compiles(plane_layer({1, 4, 9, 18}, {4, 1, 3, 3}, "group=4, pads=[1,1,1,1]", "relu(add(%y, %x))"));
 }
 
 TEST(Planes, WhatIsMadeOfOneReadIsMadeOnce) {
@@ -64,14 +56,15 @@ TEST(Planes, ConvolutionsWithFewOutputs) {
                                                 {"dilations=[2,1], pads=[2,1,2,1]", 12},
                                                 {"strides=[1,3], pads=[20,0,2,9]", 5}};
   for (const auto& [a, outputs] : layers) {
-    expect_compiles(layer({2, 3, 37, 40}, {outputs, 3, 3, 3}, a, "tanh(%y)"));
+    expect_compiles(plane_layer({2, 3, 37, 40}, {outputs, 3, 3, 3}, a, "tanh(%y)"));
     expect_compiles(
         fmt::format("graph @g(%x: f32[1,20,41,33]) {{ %a = relu(conv(%x, {})) return conv(%a, {}, {}){{{}}} }}",
                     numbers({24, 20, 1, 1}), numbers({outputs, 24, 3, 3}), numbers({outputs}), a));
   }
-  expect_compiles(layer({1, 4, 60, 50}, {3, 4, 9, 9}, "pads=[4,4,4,4]"));
-  expect_compiles(layer({1, 16, 9, 9}, {4, 16, 5, 5}, "pads=[2,2,2,2]", "relu(add(%y, %y))"));
-  expect_compiles(layer({1, 300, 16, 64}, {2, 300, 3, 3}, "pads=[1,1,1,1]"));  // planes that do not fit in the cache
+  expect_compiles(plane_layer({1, 4, 60, 50}, {3, 4, 9, 9}, "pads=[4,4,4,4]"));
+  expect_compiles(plane_layer({1, 16, 9, 9}, {4, 16, 5, 5}, "pads=[2,2,2,2]", "relu(add(%y, %y))"));
+  expect_compiles(
+      plane_layer({1, 300, 16, 64}, {2, 300, 3, 3}, "pads=[1,1,1,1]"));  // planes that do not fit in the cache
   for (const char* a :
        {"strides=[2,2], pads=[1,1,1,1]", "strides=[3,3], pads=[4,4,4,4], output_padding=[2,2]", "strides=[1,2]"})
     for (const int outputs : {1, 3})

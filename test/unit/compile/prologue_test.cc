@@ -9,8 +9,6 @@
 namespace isomer {
 namespace {
 
-constexpr double kTolerance = 2e-5;
-
 // A norm with its own numbers for each channel, and an activation.
 std::string norm(int64_t channels, const std::string& x) {
   std::string numbers;
@@ -32,33 +30,33 @@ std::string norm_then_conv(int64_t channels, int64_t side, int64_t outputs, int6
 }
 
 TEST(Prologue, NormBeforeOneTap) {
-  expect_compiles(norm_then_conv(48, 14, 64, 1, ""), kTolerance);
-  expect_compiles(norm_then_conv(40, 9, 33, 1, "strides=[2,2]"), kTolerance);
-  expect_compiles(norm_then_conv(5, 6, 7, 1, "pads=[1,0,0,2]"), kTolerance);  // the padding is no part of the norm
+  expect_compiles(norm_then_conv(48, 14, 64, 1, ""), kChainTolerance);
+  expect_compiles(norm_then_conv(40, 9, 33, 1, "strides=[2,2]"), kChainTolerance);
+  expect_compiles(norm_then_conv(5, 6, 7, 1, "pads=[1,0,0,2]"), kChainTolerance);  // the padding is no part of the norm
 }
 
 TEST(Prologue, NormBeforeWindows) {
-  expect_compiles(norm_then_conv(40, 15, 64, 5, "pads=[2,2,2,2]"), kTolerance);
-  expect_compiles(norm_then_conv(24, 16, 40, 5, "strides=[2,2], pads=[1,2,2,1]"), kTolerance);
-  expect_compiles(norm_then_conv(32, 12, 32, 3, "pads=[1,1,1,1]"), kTolerance);
-  expect_compiles(norm_then_conv(12, 12, 32, 3, "dilations=[2,2], pads=[2,2,2,2]"), kTolerance);
+  expect_compiles(norm_then_conv(40, 15, 64, 5, "pads=[2,2,2,2]"), kChainTolerance);
+  expect_compiles(norm_then_conv(24, 16, 40, 5, "strides=[2,2], pads=[1,2,2,1]"), kChainTolerance);
+  expect_compiles(norm_then_conv(32, 12, 32, 3, "pads=[1,1,1,1]"), kChainTolerance);
+  expect_compiles(norm_then_conv(12, 12, 32, 3, "dilations=[2,2], pads=[2,2,2,2]"), kChainTolerance);
 }
 
 TEST(Prologue, GateAndMatrixProduct) {
   expect_compiles(
       "graph @g(%x: f32[1,64,10,10], %g: f32[1,64,1,1]) { return " + conv(48, 64, 1, "mul(%x, sigmoid(%g))") + " }",
-      kTolerance);
+      kChainTolerance);
   expect_compiles(
       "graph @g(%x: f32[3,40,64], %s: f32[3,40,64], %w: f32[64,50]) { return matmul(tanh(add(%x, %s)), %w) }",
-      kTolerance);
-  expect_compiles("graph @g(%x: f32[2,64], %w: f32[64,50]) { return matmul(relu(%x), %w) }", kTolerance);
-  expect_compiles("graph @g(%x: f32[3,40,64], %y: f32[3,64,30]) { return matmul(relu(%x), neg(%y)) }", kTolerance);
+      kChainTolerance);
+  expect_compiles("graph @g(%x: f32[2,64], %w: f32[64,50]) { return matmul(relu(%x), %w) }", kChainTolerance);
+  expect_compiles("graph @g(%x: f32[3,40,64], %y: f32[3,64,30]) { return matmul(relu(%x), neg(%y)) }", kChainTolerance);
 }
 
 TEST(Prologue, WhatOthersReadIsComputedOnce) {
   expect_compiles("graph @g(%x: f32[1,32,8,8]) { %y = relu(%x) return " + conv(32, 32, 1, "%y") + ", " +
                       conv(16, 32, 1, "%y") + ", %y }",
-                  kTolerance);
+                  kChainTolerance);
 }
 
 TEST(Prologue, KernelsNameTheirNodes) {

@@ -8,8 +8,6 @@
 namespace isomer {
 namespace {
 
-constexpr double kTolerance = 2e-5;
-
 std::string constant(const std::string& dims, int64_t elements, uint64_t seed = 3) {
   Random random(seed);
   std::string text = "const f32[" + dims + "] [";
@@ -35,22 +33,22 @@ TEST(Split, MatrixProducts) {
            {64, 128, 96}, {197, 64, 70}, {49, 300, 130}, {9, 512, 256}, {300, 33, 65}, {33, 1000, 48}})
     expect_compiles(fmt::format("graph @g(%x: f32[{0},{1}], %r: f32[{0},{2}]) {{ return add(matmul(%x, {3}), %r) }}", m,
                                 k, n, constant(fmt::format("{},{}", k, n), k * n)),
-                    kTolerance);
+                    kChainTolerance);
 }
 
 TEST(Split, BatchesAndTransposedOperands) {
   expect_compiles("graph @g(%x: f32[3,40,64]) { return matmul(%x, " + constant("3,64,80", 3 * 64 * 80) + ") }",
-                  kTolerance);
+                  kChainTolerance);
   expect_compiles("graph @g(%x: f32[96,80], %c: f32[64]) { return gemm(%x, " + constant("64,96", 64 * 96) +
                       ", %c){transA=1, transB=1} }",
-                  kTolerance);
+                  kChainTolerance);
 }
 
 TEST(Split, WindowsThatRunThrough) {
   for (const Conv& c : {Conv{1, 32, 29, 31, 48, 5, "pads=[2,2,2,2]"}, Conv{2, 48, 14, 14, 64, 5, "pads=[2,2,2,2]"},
                         Conv{3, 24, 17, 17, 33, 5, ""}, Conv{1, 32, 8, 40, 64, 5, "pads=[7,7,7,7]"},
                         Conv{1, 40, 30, 30, 40, 3, "dilations=[2,1], pads=[2,1,2,1]"}})
-    expect_compiles(text(c), kTolerance);
+    expect_compiles(text(c), kChainTolerance);
 }
 
 TEST(Split, WindowsStepsApart) {
@@ -59,12 +57,12 @@ TEST(Split, WindowsStepsApart) {
         Conv{2, 3, 65, 63, 64, 5, "strides=[1,2], pads=[0,0,1,1]"},
         Conv{1, 64, 28, 28, 64, 3, "strides=[2,2], pads=[1,1,1,1]"},
         Conv{2, 24, 30, 31, 40, 5, "strides=[2,3], pads=[2,1,0,3]"}, Conv{1, 64, 33, 9, 40, 3, "strides=[4,1]"}})
-    expect_compiles(text(c), kTolerance);
+    expect_compiles(text(c), kChainTolerance);
 }
 
 TEST(Split, WindowsThatAreGathered) {
-  expect_compiles(text({1, 32, 30, 30, 40, 3, "dilations=[2,2], pads=[2,2,2,2]"}), kTolerance);
-  expect_compiles(text({2, 64, 9, 9, 96, 1, "strides=[2,2]"}), kTolerance);
+  expect_compiles(text({1, 32, 30, 30, 40, 3, "dilations=[2,2], pads=[2,2,2,2]"}), kChainTolerance);
+  expect_compiles(text({2, 64, 9, 9, 96, 1, "strides=[2,2]"}), kChainTolerance);
 }
 
 TEST(Split, ComputedRightSides) {
@@ -72,11 +70,11 @@ TEST(Split, ComputedRightSides) {
            {64, 128, 96}, {197, 65, 70}, {49, 300, 130}, {300, 33, 65}, {128, 256, 1024}}) {
     expect_compiles(
         fmt::format("graph @g(%x: f32[2,{0},{1}], %y: f32[2,{1},{2}]) {{ return matmul(%x, %y) }}", m, k, n),
-        kTolerance);
+        kChainTolerance);
     expect_compiles(fmt::format("graph @g(%x: f32[2,{0},{1}], %y: f32[2,{2},{1}]) {{ return matmul(%x, "
                                 "transpose(%y){{perm=[0,2,1]}}) }}",
                                 m, k, n),
-                    kTolerance);
+                    kChainTolerance);
   }
 }
 
@@ -84,7 +82,7 @@ TEST(Split, OperandsArePreparedOnce) {
   const std::string one = "graph @g(%x: f32[128,256], %v: f32[256,1024], %w: f32[256,1024]) { return matmul(%x, %v) }";
   std::string two = one;
   two.replace(two.find("matmul(%x, %v)"), 14, "matmul(%x, %v), matmul(%x, %w)");
-  expect_compiles(two, kTolerance);
+  expect_compiles(two, kChainTolerance);
   const auto steps = [](const std::string& text) {
     compile::LowerOptions options;
     options.target = *loop::parse_target("x86-64-v4-amx");
@@ -109,8 +107,8 @@ TEST(Split, WorkIsSharedEvenly) {
              {196, 96, 576}, {208, 128, 160}, {177, 256, 96}, {784, 64, 64}, {300, 160, 160}, {68, 512, 224}})
       expect_compiles(fmt::format("graph @g(%x: f32[{0},{1}]) {{ return relu(matmul(%x, {2})) }}", m, k,
                                   constant(fmt::format("{},{}", k, n), k * n)),
-                      kTolerance, options);
-    expect_compiles(text({1, 64, 17, 17, 160, 5, "pads=[2,2,2,2]"}), kTolerance, options);
+                      kChainTolerance, options);
+    expect_compiles(text({1, 64, 17, 17, 160, 5, "pads=[2,2,2,2]"}), kChainTolerance, options);
   }
   compile::LowerOptions options;
   options.target = *loop::parse_target("x86-64-v4-amx");
@@ -136,7 +134,7 @@ TEST(Split, FewRowsByManyWeights) {
     expect_compiles(
         fmt::format("graph @g(%x: f32[{0},{1}], %r: f32[{0},{2}]) {{ return relu(add(matmul(%x, {3}), %r)) }}", m, k, n,
                     constant(fmt::format("{},{}", k, n), k * n)),
-        kTolerance, options);
+        kChainTolerance, options);
 }
 
 // Weights that steps read one after the other, as in a recurrent layer: every second one goes through them backward.

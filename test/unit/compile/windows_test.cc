@@ -9,17 +9,9 @@ namespace {
 std::string dims_text(const std::vector<int>& dims) { return fmt::format("{}", fmt::join(dims, ",")); }
 
 // A constant whose elements all differ from their neighbours.
-std::string numbers(const std::vector<int>& dims) {
-  int count = 1;
-  for (const int d : dims) count *= d;
-  std::string text = "const f32[" + dims_text(dims) + "] [";
-  for (int i = 0; i < count; ++i) text += fmt::format("{}{}", i ? "," : "", ((i * 37) % 101 - 50) / 64.0);
-  return text + "]";
-}
-
 // The layer between two 1x1 convolutions, so that channels lie together: `input` are its dims, `taps` those of its weights.
-std::string layer(const std::vector<int>& input, const std::vector<int>& taps, const std::string& attributes,
-                  const std::string& after = "relu(%b)") {
+std::string window_layer(const std::vector<int>& input, const std::vector<int>& taps, const std::string& attributes,
+                         const std::string& after = "relu(%b)") {
   const size_t rank = input.size() - 2;
   const std::vector<int> ones(rank, 1);
   std::vector<int> first = {input[1], 3}, last = {2, taps[0]};
@@ -36,28 +28,29 @@ TEST(Windows, DepthwiseWithEveryBorderStrideAndDilation) {
        {"pads=[1,1,1,1]", "pads=[0,2,1,0]", "strides=[2,2], pads=[1,1,1,1]", "strides=[1,2], dilations=[2,1]",
         "dilations=[3,3], pads=[3,3,3,3]", "pads=[2,2,2,2], strides=[3,2]"})
     for (const int size : {7, 19})
-      expect_compiles(layer({1, 20, 8, size}, {20, 1, 3, 3}, std::string("group=20, ") + a));
+      expect_compiles(window_layer({1, 20, 8, size}, {20, 1, 3, 3}, std::string("group=20, ") + a));
+  expect_compiles(window_layer({2, 16, 9, 10}, {16, 1, 5, 5}, "group=16, pads=[2,2,2,2]",
+                               "clip(%b, const f32[] 0, const f32[] 6)"));
+  expect_compiles(window_layer({1, 16, 12, 31}, {16, 1, 7, 7}, "group=16, pads=[3,3,3,3]", "mul(%b, sigmoid(%b))"));
   expect_compiles(
-      layer({2, 16, 9, 10}, {16, 1, 5, 5}, "group=16, pads=[2,2,2,2]", "clip(%b, const f32[] 0, const f32[] 6)"));
-  expect_compiles(layer({1, 16, 12, 31}, {16, 1, 7, 7}, "group=16, pads=[3,3,3,3]", "mul(%b, sigmoid(%b))"));
-  expect_compiles(layer({1, 16, 5, 40}, {16, 1, 1, 17}, "group=16, pads=[0,8,0,8]"));  // too many taps to write out
+      window_layer({1, 16, 5, 40}, {16, 1, 1, 17}, "group=16, pads=[0,8,0,8]"));  // too many taps to write out
 }
 
 // Small images are cut into bands of lines, and these by channels.
 TEST(Windows, BandsOfUnevenHeight) {
   for (const int lines : {7, 15, 30, 61})
-    expect_compiles(layer({1, 40, lines, 9}, {40, 1, 3, 3}, "group=40, pads=[1,1,1,1]"));
-  expect_compiles(layer({3, 52, 9, 10}, {52, 1, 5, 5}, "group=52, strides=[2,2], pads=[2,2,2,2]"));
+    expect_compiles(window_layer({1, 40, lines, 9}, {40, 1, 3, 3}, "group=40, pads=[1,1,1,1]"));
+  expect_compiles(window_layer({3, 52, 9, 10}, {52, 1, 5, 5}, "group=52, strides=[2,2], pads=[2,2,2,2]"));
 }
 
 // The products around it must not take its lines apart into tasks that know their own rows alone.
 TEST(Windows, DepthwiseBetweenWideProducts) {
-  expect_compiles(layer({1, 32, 40, 48}, {32, 1, 3, 3}, "group=32, pads=[1,1,1,1]"));
+  expect_compiles(window_layer({1, 32, 40, 48}, {32, 1, 3, 3}, "group=32, pads=[1,1,1,1]"));
 }
 
 TEST(Windows, DepthwiseOfOtherRanks) {
-  expect_compiles(layer({2, 17, 23}, {17, 1, 3}, "group=17, pads=[1,1]"));
-  expect_compiles(layer({1, 18, 4, 5, 9}, {18, 1, 3, 3, 3}, "group=18, pads=[1,1,1,1,1,1]"));
+  expect_compiles(window_layer({2, 17, 23}, {17, 1, 3}, "group=17, pads=[1,1]"));
+  expect_compiles(window_layer({1, 18, 4, 5, 9}, {18, 1, 3, 3, 3}, "group=18, pads=[1,1,1,1,1,1]"));
 }
 
 TEST(Windows, GroupsOfEveryWidth) {
@@ -67,17 +60,18 @@ TEST(Windows, GroupsOfEveryWidth) {
   for (const Case c : {Case{8, 8, 4}, Case{16, 16, 4}, Case{64, 64, 16}, Case{32, 32, 4}, Case{64, 64, 4},
                        Case{64, 64, 2}, Case{16, 32, 4}, Case{32, 16, 4}, Case{24, 24, 6}, Case{18, 36, 6},
                        Case{20, 20, 4}, Case{12, 24, 12}, Case{40, 40, 2}})
-    expect_compiles(layer({1, c.in, 6, 11}, {c.out, c.in / c.groups, 3, 3},
-                          fmt::format("group={}, strides=[1,{}], pads=[1,1,1,1]", c.groups, 1 + c.groups % 4 / 2)));
+    expect_compiles(
+        window_layer({1, c.in, 6, 11}, {c.out, c.in / c.groups, 3, 3},
+                     fmt::format("group={}, strides=[1,{}], pads=[1,1,1,1]", c.groups, 1 + c.groups % 4 / 2)));
 }
 
 TEST(Windows, ValuesBeyondTheSecondCache) {
-  expect_compiles(layer({1, 104, 40, 40}, {104, 1, 3, 3}, "group=104, pads=[1,1,1,1]"));
+  expect_compiles(window_layer({1, 104, 40, 40}, {104, 1, 3, 3}, "group=104, pads=[1,1,1,1]"));
 }
 
 TEST(Windows, ResidualsAndTwoReaders) {
-  expect_compiles(layer({1, 16, 9, 9}, {16, 1, 3, 3}, "group=16, pads=[1,1,1,1]", "relu(add(%b, %a))"));
-  expect_compiles(layer({1, 16, 9, 9}, {16, 1, 3, 3}, "group=16, pads=[1,1,1,1]", "add(relu(%b), neg(%b))"));
+  expect_compiles(window_layer({1, 16, 9, 9}, {16, 1, 3, 3}, "group=16, pads=[1,1,1,1]", "relu(add(%b, %a))"));
+  expect_compiles(window_layer({1, 16, 9, 9}, {16, 1, 3, 3}, "group=16, pads=[1,1,1,1]", "add(relu(%b), neg(%b))"));
 }
 
 TEST(Windows, OneOperationBeforeIsDoneOnWhatIsLoaded) {

@@ -6,16 +6,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-Tensor noise(Ints dims, int seed) {
-  Tensor t(DType::F32, std::move(dims));
-  uint64_t state = static_cast<uint64_t>(seed) * 7919 + 1;
-  for (int64_t i = 0; i < t.size(); ++i) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    t.set_real(i, static_cast<double>(state >> 40) / (1 << 24) * 2 - 1);
-  }
-  return t;
-}
-
 // y[b,h,i,:] of q [B,H,S,D], k [B,K,L,D], v [B,K,L,E]; `bias(b,h,i,j)` is added to the scores.
 template <class Bias>
 std::vector<double> loops(const Tensor& q, const Tensor& k, const Tensor& v, double scale, const Bias& bias) {

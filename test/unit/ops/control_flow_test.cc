@@ -80,7 +80,7 @@ TEST(If, RefusesBranchesOfTwoTypesAndWrongCounts) {
 }
 
 // iter, cond, s, captured k -> cond, s + k, s
-ir::GraphRef counting(bool constant_condition) {
+ir::GraphRef counting_body(bool constant_condition) {
   GraphBuilder b(ops::table(), "counting");
   EXPECT_TRUE(b.input("iter", of(DType::I64)).ok());
   const Value cond = *b.input("cond", of(DType::Bool));
@@ -93,7 +93,7 @@ ir::GraphRef counting(bool constant_condition) {
 }
 
 TEST(Loop, HandsStatesOnAndStacksResults) {
-  const ir::Attrs attrs{{"body", counting(false)}, {"captures", int64_t{1}}};
+  const ir::Attrs attrs{{"body", counting_body(false)}, {"captures", int64_t{1}}};
   const auto out =
       run_op("loop", {Tensor::int_scalar(DType::I64, 3), Tensor::int_scalar(DType::Bool, 1), vec({0, 1}), vec({1, 10})},
              attrs, 2);
@@ -104,7 +104,7 @@ TEST(Loop, HandsStatesOnAndStacksResults) {
 }
 
 TEST(Loop, GivesAnEmptyStackForNoIterations) {
-  const ir::Attrs attrs{{"body", counting(false)}, {"captures", int64_t{1}}};
+  const ir::Attrs attrs{{"body", counting_body(false)}, {"captures", int64_t{1}}};
   for (const auto& [trips, cond] : {std::pair<int64_t, int64_t>{0, 1}, {-5, 1}, {7, 0}}) {
     const auto out = run_op(
         "loop",
@@ -118,7 +118,7 @@ TEST(Loop, GivesAnEmptyStackForNoIterations) {
 
 TEST(Loop, RefusesALoopWithoutEndAtOnce) {
   for (bool constant : {false, true}) {
-    const ir::Attrs attrs{{"body", counting(constant)}, {"captures", int64_t{1}}};
+    const ir::Attrs attrs{{"body", counting_body(constant)}, {"captures", int64_t{1}}};
     const auto huge = run_op(
         "loop",
         {Tensor::int_scalar(DType::I64, INT64_MAX), Tensor::int_scalar(DType::Bool, 1), vec({0, 1}), vec({1, 1})},
@@ -131,7 +131,7 @@ TEST(Loop, RefusesALoopWithoutEndAtOnce) {
 }
 
 TEST(Loop, RefusesBodiesThatDoNotFit) {
-  const ir::Attrs attrs{{"body", counting(false)}, {"captures", int64_t{1}}};
+  const ir::Attrs attrs{{"body", counting_body(false)}, {"captures", int64_t{1}}};
   const Tensor m = Tensor::int_scalar(DType::I64, 3), cond = Tensor::int_scalar(DType::Bool, 1);
   EXPECT_FALSE(run_op("loop", {m, cond, vec({1, 2, 3}), vec({1, 1})}, attrs, 2).ok());
   EXPECT_FALSE(run_op("loop", {m, cond, Tensor(DType::I64, {2}), vec({1, 1})}, attrs, 2).ok());

@@ -8,8 +8,6 @@ using Ints = std::vector<int64_t>;
 using Reals = std::vector<double>;
 using Strings = std::vector<std::string>;
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
 TEST(LinearClassifier, ScoresAndChooses) {
   const Tensor x = f32({2, 2}, {1, 2, 3, -4});
   const ir::Attrs attrs{{"coefficients", Reals{1, 0, 0, 1, -1, -1}},

@@ -37,6 +37,19 @@ inline Tensor f32(std::vector<int64_t> dims, const std::vector<double>& values) 
   return Tensor::of(DType::F32, std::move(dims), values);
 }
 
+// Numbers from -1 to 1 that a seed decides.
+inline Tensor noise(std::vector<int64_t> dims, int seed) {
+  Tensor t(DType::F32, std::move(dims));
+  uint64_t state = static_cast<uint64_t>(seed) * 7919 + 1;
+  for (int64_t i = 0; i < t.size(); ++i) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    t.set_real(i, static_cast<double>(state >> 40) / (1 << 24) * 2 - 1);
+  }
+  return t;
+}
+
+inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
 inline void expect_near(const Tensor& t, const std::vector<double>& expected, double tolerance = 1e-5) {
   const std::vector<double> found = t.to_reals();
   ASSERT_EQ(found.size(), expected.size());

@@ -7,18 +7,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Reals = std::vector<double>;
 
-Tensor noise(Ints dims, int seed) {
-  Tensor t(DType::F32, std::move(dims));
-  uint64_t state = static_cast<uint64_t>(seed) * 7919 + 1;
-  for (int64_t i = 0; i < t.size(); ++i) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    t.set_real(i, static_cast<double>(state >> 40) / (1 << 24) * 2 - 1);
-  }
-  return t;
-}
-
 constexpr int64_t T = 4, B = 2, I = 3, H = 2;
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 struct Layer {
   Tensor x, w, r, b, h0, c0, p;
