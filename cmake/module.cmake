@@ -103,7 +103,8 @@ function(isomer_tool name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endfunction()
 
-# Each FOLDER/*.cc becomes one benchmark executable under bench/ of the build folder. They are never run by ctest.
+# Each FOLDER/*.cc becomes one benchmark executable under bench/ of the build folder. They are never run by ctest. What they time is in
+# the modules; their own code is not optimised.
 function(isomer_benchmarks folder)
   if(NOT benchmark_FOUND)
     return()
@@ -116,6 +117,7 @@ function(isomer_benchmarks folder)
     target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(bench_${name} PRIVATE ISOMER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     target_link_libraries(bench_${name} PRIVATE isomer_warnings ${modules} benchmark::benchmark_main)
+    target_compile_options(bench_${name} PRIVATE $<$<CONFIG:Release>:-O0>)
     set_target_properties(bench_${name} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench OUTPUT_NAME ${name})
   endforeach()
