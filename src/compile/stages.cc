@@ -75,12 +75,6 @@ bool computes_with(DType t) {
   return t == DType::F64 || t == DType::F32 || t == DType::F16 || t == DType::BF16 || is_int(t) || t == DType::Bool;
 }
 
-bool has_reduce(const Expr& e) {
-  bool found = false;
-  te::for_each_node(e, [&](const Expr& n) { found = found || n->kind == Kind::Reduce; });
-  return found;
-}
-
 // An expression of halves in floats: it is rounded when it is stored, not on the way, where a sum may exceed what a half can hold.
 class InFloats {
  public:
@@ -287,7 +281,7 @@ Expected<Expr> Stager::hoist_reduce(const Expr& e, const std::vector<te::Axis>& 
 
 Expected<Expr> Stager::hoist(const Expr& e, const std::vector<te::Axis>& scope, const Expr& guard,
                              const std::string& name) {
-  if (!has_reduce(e)) return e;
+  if (!te::has_reduction(e)) return e;
   if (e->kind == Kind::Reduce) return hoist_reduce(e, scope, guard, name);
   te::Node node = *e;
   for (size_t i = 0; i < node.args.size(); ++i) {
@@ -309,7 +303,7 @@ Expected<void> Stager::add(te::Stage stage, int value) {
     if (!body.same_node(r->args[0]) || !where.same_node(r->args[1]))
       stage.body = te::reduce(r->combiner, r->axes, body, where);
   } else {
-    if (has_reduce(stage.body)) stage.body = te::cast(stage.dtype, InFloats()(stage.body));
+    if (te::has_reduction(stage.body)) stage.body = te::cast(stage.dtype, InFloats()(stage.body));
     ISOMER_TRY(stage.body, hoist(stage.body, stage.axes, {}, stage.name));
   }
   push(std::move(stage), value);

@@ -3,23 +3,16 @@
 #include <algorithm>
 
 #include "ir/context.h"
+#include "te/substitute.h"
 
 namespace isomer::ir {
-namespace {
-
-bool reduces(const te::Expr& e) {
-  return e->kind == te::Kind::Reduce ||
-         std::any_of(e->args.begin(), e->args.end(), [](const te::Expr& x) { return reduces(x); });
-}
-
-}  // namespace
 
 bool reduces(const OpContext& context) {
   const OpDef& op = context.op();
   if (op.compute) {
     const auto program = op.compute(context);
     return program.ok() && std::any_of(program->stages.begin(), program->stages.end(),
-                                       [](const te::Stage& s) { return reduces(s.body); });
+                                       [](const te::Stage& s) { return te::has_reduction(s.body); });
   }
   if (!op.expand && op.expand_text.empty()) return false;
   const auto body = expand(context);

@@ -6,6 +6,7 @@
 #include "loop/affine.h"
 #include "loop/guards.h"
 #include "te/program.h"
+#include "te/substitute.h"
 
 namespace isomer::loop {
 namespace {
@@ -124,8 +125,8 @@ class Lifter {
       out = stage_of(e, path, scope, name);
     } else if (e->kind == Kind::Select) {
       const Expr c = lift(e->args[0], path, scope, name);
-      const Expr yes = lift(e->args[1], has_reduce(e->args[1]) ? both(path, c) : path, scope, name);
-      const Expr no = lift(e->args[2], has_reduce(e->args[2]) ? both(path, !c) : path, scope, name);
+      const Expr yes = lift(e->args[1], te::has_reduction(e->args[1]) ? both(path, c) : path, scope, name);
+      const Expr no = lift(e->args[2], te::has_reduction(e->args[2]) ? both(path, !c) : path, scope, name);
       out = te::select(c, yes, no);
     } else if (!e->args.empty()) {
       te::Node n = *e;
@@ -139,15 +140,6 @@ class Lifter {
     }
     memo_.emplace(key, out);
     return out;
-  }
-
-  static bool has_reduce(const Expr& e) {
-    bool found = false;
-    rebuild(e, [&](const Expr& x) {
-      found |= x->kind == Kind::Reduce;
-      return Expr();
-    });
-    return found;
   }
 
   // A stage over those axes in scope that `reduction` depends on, and the read of it.

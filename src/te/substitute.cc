@@ -56,6 +56,12 @@ void for_each_node(const Expr& root, const std::function<void(const Expr&)>& vis
   }
 }
 
+bool has_reduction(const Expr& e) {
+  bool found = false;
+  for_each_node(e, [&](const Expr& n) { found |= n->kind == Kind::Reduce; });
+  return found;
+}
+
 std::vector<int> free_vars(const Expr& e) {
   std::vector<int> used, bound;
   for_each_node(e, [&](const Expr& n) {

@@ -31,6 +31,9 @@ class Substitution {
 // Calls `visit` on every node once, operands before users.
 void for_each_node(const Expr& e, const std::function<void(const Expr&)>& visit);
 
+// Whether a reduction is part of the expression.
+bool has_reduction(const Expr& e);
+
 // Ids of the variables that the expression uses and does not bind, in order of first appearance.
 std::vector<int> free_vars(const Expr& e);
 
