@@ -8,9 +8,13 @@
 namespace isomer::ops {
 namespace {
 
-enum Input : size_t { Q, K, V, Mask, PastKey, PastValue, Lengths };
+// The inputs, by place.
+struct AttentionInput {
+  enum Place : size_t { Q, K, V, Mask, PastKey, PastValue, Lengths };
+};
 
 Expected<void> check(const ir::OpContext& c, bool flat) {
+  using enum AttentionInput::Place;
   for (size_t i : {Q, K, V})
     if (c.rank(i) != (flat ? 3u : 4u))
       return c.error(fmt::format("'{}' is {}; Q, K and V must all have rank 3, or all rank 4", c.op().inputs[i].name,
@@ -44,6 +48,7 @@ ir::Value to_all_keys(Compose& f, ir::Value mask, ir::Value keys) {
 
 // Which keys a query may see: by the mask, by how many there are, and by its own place among them.
 void restrict(Compose& f, const ir::OpContext& c, std::span<const ir::Value> in, Attention& a) {
+  using enum AttentionInput::Place;
   if (c.has(Mask) && c.dtype(Mask) == DType::Bool) a.keep = to_all_keys(f, in[Mask], a.k);
   if (c.has(Mask) && c.dtype(Mask) != DType::Bool) a.bias = to_all_keys(f, f.cast(in[Mask], c.dtype(Q)), a.k);
   a.causal = c.flag("is_causal");
@@ -58,14 +63,14 @@ void restrict(Compose& f, const ir::OpContext& c, std::span<const ir::Value> in,
 }
 
 Expected<std::vector<ir::Value>> expand(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  using enum AttentionInput::Place;
   const bool flat = c.rank(Q) == 3;
   ISOMER_CHECK_OK(check(c, flat));
   Compose f(b);
-  const auto at = [&](size_t i) { return i < in.size() ? in[i] : ir::Value::none(); };
   Attention a;
   a.q = flat ? split_heads(f, c, in[Q], c.integer("q_num_heads")) : in[Q];
-  a.k = append(f, at(PastKey), flat ? split_heads(f, c, in[K], c.integer("kv_num_heads")) : in[K]);
-  a.v = append(f, at(PastValue), flat ? split_heads(f, c, in[V], c.integer("kv_num_heads")) : in[V]);
+  a.k = append(f, input_at(in, PastKey), flat ? split_heads(f, c, in[K], c.integer("kv_num_heads")) : in[K]);
+  a.v = append(f, input_at(in, PastValue), flat ? split_heads(f, c, in[V], c.integer("kv_num_heads")) : in[V]);
   restrict(f, c, in, a);
   if (c.has_attr("scale")) a.scale = c.real("scale");
   a.softcap = c.real("softcap");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -60,5 +61,8 @@ class Compose {
   std::optional<Diagnostic> error_;
   Type none_;
 };
+
+// Input i of a node; none where it is left out. Those left out at the end have no place at all.
+inline ir::Value input_at(std::span<const ir::Value> in, size_t i) { return i < in.size() ? in[i] : ir::Value::none(); }
 
 }  // namespace isomer::ops

@@ -40,7 +40,7 @@ Expected<void> extend(const ir::OpContext& c, size_t i, const Dim& more, const s
   return {};
 }
 
-Expected<std::vector<int64_t>> per_axis(const ir::OpContext& c, const char* name, size_t spatial) {
+Expected<std::vector<int64_t>> per_spatial_axis(const ir::OpContext& c, const char* name, size_t spatial) {
   std::vector<int64_t> v = c.ints(name);
   // Some writers put the whole shape, batch and channels included.
   if (std::string_view(name) == "output_shape" && v.size() == spatial + 2) v.erase(v.begin(), v.begin() + 2);
@@ -87,8 +87,8 @@ Expected<Transposed> transposed(const ir::OpContext& c) {
   t.group = c.size_attr("group");
   if (t.group.is_const() && t.group.value() <= 0)
     return c.error(fmt::format("expected a positive group, found {}", t.group.value()));
-  ISOMER_TRY(const std::vector<int64_t> more, per_axis(c, "output_padding", n));
-  ISOMER_TRY(const std::vector<int64_t> wanted, per_axis(c, "output_shape", n));
+  ISOMER_TRY(const std::vector<int64_t> more, per_spatial_axis(c, "output_padding", n));
+  ISOMER_TRY(const std::vector<int64_t> wanted, per_spatial_axis(c, "output_shape", n));
   t.out_per_group = c.dim(1, 1);
   t.channels_per_group = floor_div(c.dim(1, 0), t.group);
   t.out = {c.dim(0, 0), t.out_per_group * t.group};
@@ -101,8 +101,8 @@ Expected<Transposed> transposed(const ir::OpContext& c) {
 
 // Every input element is spread over a window: seen from an output element, tap k of it came from the input position
 // (o + begin - k * dilation) / stride, when that is one.
-Expr gather(te::Builder& b, const ir::OpContext& c, const Transposed& t, const te::Handle& x, const te::Handle& w,
-            std::span<const Expr> i) {
+Expr spread_sum(te::Builder& b, const ir::OpContext& c, const Transposed& t, const te::Handle& x, const te::Handle& w,
+                std::span<const Expr> i) {
   std::vector<te::Axis> axes = {b.axis("ic", t.channels_per_group)};
   const std::vector<te::Axis> taps = b.axes("k", t.kernel);
   axes.insert(axes.end(), taps.begin(), taps.end());
@@ -139,7 +139,7 @@ ir::OpDef op_conv_transpose() {
     const auto in = c.declare(b);
     ISOMER_TRY(const Transposed t, transposed(c));
     return b.finish({b.map("y", c.dtype(0), t.out, [&](auto i) {
-      const Expr sum = gather(b, c, t, in[0], in[1], i);
+      const Expr sum = spread_sum(b, c, t, in[0], in[1], i);
       return c.has(2) ? sum + in[2].at({i[1]}) : sum;
     })});
   };

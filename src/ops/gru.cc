@@ -5,7 +5,7 @@ namespace isomer::ops {
 namespace {
 
 // Gates z, r, h. The candidate resets the state before its product with the weights, or after.
-State step(Compose& f, const Direction& d, ir::Value x, const State& s, bool reset_after) {
+State gru_step(Compose& f, const Direction& d, ir::Value x, const State& s, bool reset_after) {
   const int64_t n = d.hidden;
   const auto xs = f.split(x, 2, std::vector<int64_t>{2 * n, n});
   const bool has_bias = reset_after && !d.recurrent_bias.is_none();
@@ -46,7 +46,7 @@ ir::OpDef op_gru() {
     const bool reset_after = c.flag("linear_before_reset");
     return expand_recurrent(c, b, in, kind, reset_after,
                             [reset_after](Compose& f, const Direction& d, ir::Value x, const State& s) {
-                              return step(f, d, x, s, reset_after);
+                              return gru_step(f, d, x, s, reset_after);
                             });
   };
   op.samples = {"gru(f32[3,2,4], f32[1,6,4], f32[1,6,2])",

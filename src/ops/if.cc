@@ -12,7 +12,7 @@ Expected<ir::GraphRef> branch_of(const ir::OpContext& c, size_t which, size_t ca
   return body_of(c, kBranches[which], 0, captures, c.output_count());
 }
 
-Expected<std::vector<Type>> infer(const ir::OpContext& c) {
+Expected<std::vector<Type>> infer_if(const ir::OpContext& c) {
   ISOMER_TRY(const size_t captures, capture_count(c));
   if (captures + 1 != c.input_count())
     return c.error(
@@ -38,7 +38,7 @@ Expected<std::vector<Type>> infer(const ir::OpContext& c) {
   return types;
 }
 
-Expected<std::vector<Tensor>> kernel(const ir::OpContext& c) {
+Expected<std::vector<Tensor>> run_if(const ir::OpContext& c) {
   ISOMER_TRY(const size_t captures, capture_count(c));
   ISOMER_TRY(const bool cond, truth_of(c, *c.value(0), "the condition"));
   ISOMER_TRY(const ir::GraphRef g, branch_of(c, cond ? 0 : 1, captures));
@@ -58,9 +58,9 @@ ir::OpDef op_if() {
   op.attrs = {captures_attr(),
               {.name = "else_branch", .kind = ir::AttrKind::Graph, .required = true},
               {.name = "then_branch", .kind = ir::AttrKind::Graph, .required = true}};
-  op.infer = infer;
+  op.infer = infer_if;
   op.infer_unranked = true;
-  op.kernel = kernel;
+  op.kernel = run_if;
   op.samples = {
       R"(if(bool[], f32[2], f32[2]){captures=2, then_branch=graph @t(%a: f32[2], %b: f32[2]) { return %a }, else_branch=graph @e(%a: f32[2], %b: f32[2]) { return %b }} -> 1)",
       R"(if(bool[1] [true]){then_branch=graph @t() { %c = const i64[2] [1, 2] return %c }, else_branch=graph @e() { %c = const i64[3] [1, 2, 3] return %c }} -> 1)"};

@@ -8,7 +8,7 @@ namespace {
 
 // A loop node: its inputs are the trip count, the first condition, the states, the captures; its body takes the
 // iteration number, the condition, the states, the captures, and gives the condition, the states, the scanned values.
-struct Parts {
+struct LoopParts {
   ir::GraphRef body;
   size_t captures = 0, states = 0, scans = 0;
 
@@ -16,8 +16,8 @@ struct Parts {
   const Type& result(size_t k) const { return body->type(body->outputs()[1 + k].value); }
 };
 
-Expected<Parts> parts_of(const ir::OpContext& c) {
-  Parts p;
+Expected<LoopParts> loop_parts(const ir::OpContext& c) {
+  LoopParts p;
   ISOMER_TRY(p.captures, capture_count(c));
   const size_t own = std::max<size_t>(2, c.input_count()) - 2;
   if (own < p.captures) return c.error("the trip count and the condition cannot be captured values");
@@ -32,7 +32,7 @@ Expected<Parts> parts_of(const ir::OpContext& c) {
 }
 
 // The condition the body hands on is always true, or the one it was given.
-bool cannot_end(const ir::OpContext& c, const Parts& p) {
+bool cannot_end(const ir::OpContext& c, const LoopParts& p) {
   const ir::Value v = source_of(*p.body, p.body->outputs()[0].value, c.table());
   if (v.node == 1 && v.index == 0) return true;
   const ir::Node& n = p.body->node(v.node);
@@ -41,7 +41,7 @@ bool cannot_end(const ir::OpContext& c, const Parts& p) {
 }
 
 // How often the body runs, when that is known before it does.
-Dim trips(const ir::OpContext& c, const Parts& p) {
+Dim trips(const ir::OpContext& c, const LoopParts& p) {
   const Tensor* first = c.value(1);
   if (first && first->size() == 1 && first->integer(0) == 0) return 0;
   const auto count = c.sizes(0);
@@ -50,7 +50,7 @@ Dim trips(const ir::OpContext& c, const Parts& p) {
   return n.is_const() ? Dim(std::max<int64_t>(0, n.value())) : max(n, Dim(0));
 }
 
-Expected<void> check_first(const ir::OpContext& c, const Parts& p) {
+Expected<void> check_first(const ir::OpContext& c, const LoopParts& p) {
   for (size_t i : {0, 1})
     if (c.has(i) && c.shape(i).has_rank())
       for (const Dim& d : c.shape(i).dims())
@@ -63,8 +63,8 @@ Expected<void> check_first(const ir::OpContext& c, const Parts& p) {
   return {};
 }
 
-Expected<std::vector<Type>> infer(const ir::OpContext& c) {
-  ISOMER_TRY(const Parts p, parts_of(c));
+Expected<std::vector<Type>> infer_loop(const ir::OpContext& c) {
+  ISOMER_TRY(const LoopParts p, loop_parts(c));
   ISOMER_CHECK_OK(check_first(c, p));
   BodySizes sizes;
   for (size_t k = 0; k < p.captures; ++k)
@@ -90,8 +90,8 @@ Expected<std::vector<Type>> infer(const ir::OpContext& c) {
   return types;
 }
 
-Expected<std::vector<Tensor>> kernel(const ir::OpContext& c) {
-  ISOMER_TRY(const Parts p, parts_of(c));
+Expected<std::vector<Tensor>> run_loop(const ir::OpContext& c) {
+  ISOMER_TRY(const LoopParts p, loop_parts(c));
   const int64_t most = c.has(0) ? c.value(0)->integer(0) : std::numeric_limits<int64_t>::max();
   bool go = true;
   if (c.has(1)) {
@@ -118,7 +118,7 @@ Expected<std::vector<Tensor>> kernel(const ir::OpContext& c) {
     for (size_t k = 0; k < p.scans; ++k) ISOMER_CHECK_OK(scans[k].push(c, out[1 + p.states + k]));
   }
   std::vector<Tensor> results = std::move(states);
-  ISOMER_TRY(const std::vector<Type> types, infer(c));
+  ISOMER_TRY(const std::vector<Type> types, infer_loop(c));
   for (size_t k = 0; k < p.scans && p.states + k < c.output_count(); ++k) {
     Type element = types[p.states + k];
     if (element.shape.has_rank())
@@ -141,9 +141,9 @@ ir::OpDef op_loop() {
                {"v_initial", "", kCarried, ir::Arity::Variadic}};
   op.outputs = {{"v_final_and_scan_outputs", "V", ir::Arity::Variadic}};
   op.attrs = {{.name = "body", .kind = ir::AttrKind::Graph, .required = true}, captures_attr()};
-  op.infer = infer;
+  op.infer = infer_loop;
   op.infer_unranked = true;
-  op.kernel = kernel;
+  op.kernel = run_loop;
   op.samples = {
       R"(loop(i64 3, _, f32[2]){body=graph @b(%i: i64[], %c: bool[], %v: f32[2]) { return %c, %v, "each"=%i }} -> 2)",
       R"(loop(i64 2, bool true, f32[2], i64[2]){captures=1, body=graph @b(%i: i64[], %c: bool[], %v: f32[2], %k: i64[2]) { return %c, %v, "each"=%k }} -> 2)"};

@@ -5,7 +5,7 @@ namespace isomer::ops {
 namespace {
 
 // Gates i, o, f, c; peepholes i, o, f.
-State step(Compose& f, const Direction& d, ir::Value x, const State& s, bool coupled) {
+State lstm_step(Compose& f, const Direction& d, ir::Value x, const State& s, bool coupled) {
   if (!s.h.is_none()) x = f.add(x, d.carry(f, s.h));
   auto gates = f.split(x, 2, size_t{4});
   const bool peeps = !d.peepholes.is_none();
@@ -30,7 +30,8 @@ State step(Compose& f, const Direction& d, ir::Value x, const State& s, bool cou
 CellKind lstm_kind(std::string name) { return {std::move(name), 4, true, {"Sigmoid", "Tanh", "Tanh"}}; }
 
 Cell lstm_cell(bool coupled) {
-  return [coupled](Compose& f, const Direction& d, ir::Value x, const State& s) { return step(f, d, x, s, coupled); };
+  return
+      [coupled](Compose& f, const Direction& d, ir::Value x, const State& s) { return lstm_step(f, d, x, s, coupled); };
 }
 
 ir::OpDef op_lstm() {

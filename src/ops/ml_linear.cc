@@ -40,20 +40,20 @@ Expected<Linear> linear_of(const ir::OpContext& c, int64_t outputs) {
 // Scores of rows in f64.
 ir::Value scores(Compose& g, const Linear& l, ir::Value x) {
   const auto outputs = static_cast<int64_t>(l.outputs), features = static_cast<int64_t>(l.weights.size()) / outputs;
-  const ir::Value weights = g.constant(Tensor::of(DType::F64, {outputs, features}, l.weights));
+  const ir::Value weights = reals(g, l.weights, {outputs, features});
   const ir::Value sums = g.matmul(g.cast(as_rows(g, x), DType::F64), g.transpose(weights, {1, 0}));
-  return g.add(sums, g.constant(Tensor::of(DType::F64, {outputs}, l.offsets)));
+  return g.add(sums, reals(g, l.offsets, {outputs}));
 }
 
-struct Classifier {
+struct LinearClassifier {
   Linear linear;
   std::vector<int64_t> labels;
   bool one_sided = false;  // two classes, one score
   int64_t columns() const { return one_sided ? 2 : static_cast<int64_t>(linear.outputs); }
 };
 
-Expected<Classifier> classifier_of(const ir::OpContext& c) {
-  Classifier r;
+Expected<LinearClassifier> linear_classifier_of(const ir::OpContext& c) {
+  LinearClassifier r;
   ISOMER_TRY(r.labels, int_labels(c, "classlabels_ints", "classlabels_strings"));
   const size_t given = c.reals("intercepts").size();
   ISOMER_TRY(r.linear, linear_of(c, static_cast<int64_t>(given == 0 ? r.labels.size() : given)));
@@ -63,8 +63,8 @@ Expected<Classifier> classifier_of(const ir::OpContext& c) {
   return r;
 }
 
-Results classify(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
-  ISOMER_TRY(const Classifier r, classifier_of(c));
+Results classify_linear(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  ISOMER_TRY(const LinearClassifier r, linear_classifier_of(c));
   Compose g(b);
   const ir::Value raw = scores(g, r.linear, in[0]), s = transformed(g, r.linear.transform, raw);
   if (!r.one_sided) return g.finish({largest_label(g, raw, r.labels), g.cast(s, DType::F32)});
@@ -92,12 +92,12 @@ ir::OpDef op_ml_linear_classifier() {
   op.attrs.push_back({.name = "classlabels_strings", .kind = ir::AttrKind::Strings});
   op.attrs.push_back({.name = "multi_class", .kind = ir::AttrKind::Int, .standard = ir::AttrValue(int64_t{0})});
   op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
-    ISOMER_TRY(const Classifier r, classifier_of(c));
+    ISOMER_TRY(const LinearClassifier r, linear_classifier_of(c));
     std::vector<Type> types = {c.out(0, {r.linear.rows.count}), c.out(1, {r.linear.rows.count, Dim(r.columns())})};
     types.resize(c.output_count());
     return types;
   };
-  op.expand = classify;
+  op.expand = classify_linear;
   op.samples = {
       "ml_linear_classifier(f32[3,2]){coefficients=[0.5,-1.0,2.0,0.25], intercepts=[0.5,0.0], "
       "classlabels_ints=[4,7]}"};

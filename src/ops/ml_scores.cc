@@ -61,6 +61,10 @@ ir::Value transformed(Compose& g, PostTransform transform, ir::Value scores) {
 
 ir::Value as_rows(Compose& g, ir::Value x) { return g.type(x).shape.rank() == 1 ? g.unsqueeze(x, {0}) : x; }
 
+ir::Value reals(Compose& g, const std::vector<double>& v, std::vector<int64_t> dims) {
+  return g.constant(Tensor::of(DType::F64, std::move(dims), v));
+}
+
 ir::Value largest_label(Compose& g, ir::Value scores, const std::vector<int64_t>& labels) {
   const ir::Value best = g("arg_max", {scores}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}});
   return g("gather", {g.ints(labels), best});

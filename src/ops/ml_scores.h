@@ -25,6 +25,9 @@ Expected<Rows> rows_of(const ir::OpContext& c);
 // The same as a value [N,F].
 ir::Value as_rows(Compose& g, ir::Value x);
 
+// Numbers of a model as a constant in f64, in which scores are computed.
+ir::Value reals(Compose& g, const std::vector<double>& v, std::vector<int64_t> dims);
+
 // The label of each row, [N], by the position of its largest score.
 ir::Value largest_label(Compose& g, ir::Value scores, const std::vector<int64_t>& labels);
 // The label of each row of a column [N,1] of truths: that of the second class where it holds.

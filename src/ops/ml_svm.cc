@@ -24,10 +24,6 @@ struct Machine {
   Rows rows;
 };
 
-ir::Value reals(Compose& g, const std::vector<double>& v, std::vector<int64_t> dims) {
-  return g.constant(Tensor::of(DType::F64, std::move(dims), v));
-}
-
 // Rows [N,F] beside all vectors: [N,V] in f64.
 ir::Value compare(Compose& g, const Machine& m, ir::Value x) {
   const auto count = static_cast<int64_t>(m.count), features = static_cast<int64_t>(m.features);
@@ -75,7 +71,7 @@ Expected<Machine> machine_of(const ir::OpContext& c, int64_t count, size_t rows)
   return m;
 }
 
-struct Classifier {
+struct SvmClassifier {
   Machine machine;
   std::vector<int64_t> labels, per_class;
   std::vector<size_t> start;
@@ -89,8 +85,8 @@ struct Classifier {
   }
 };
 
-Expected<Classifier> classifier_of(const ir::OpContext& c) {
-  Classifier r;
+Expected<SvmClassifier> svm_classifier_of(const ir::OpContext& c) {
+  SvmClassifier r;
   ISOMER_TRY(r.labels, int_labels(c, "classlabels_ints", "classlabels_strings"));
   if (r.classes() > 65535) return c.error("more than 65535 classes");
   r.per_class = c.ints("vectors_per_class");
@@ -122,7 +118,7 @@ Expected<Classifier> classifier_of(const ir::OpContext& c) {
 }
 
 // What the vectors of each class say with each row of coefficients, [N,classes*(classes-1)].
-ir::Value class_sums(Compose& g, const Classifier& r, ir::Value near) {
+ir::Value class_sums(Compose& g, const SvmClassifier& r, ir::Value near) {
   const auto rows = static_cast<int64_t>(r.classes()) - 1, count = static_cast<int64_t>(r.machine.count);
   const ir::Value factors = reals(g, r.machine.coefficients, {rows, count});
   std::vector<ir::Value> parts;
@@ -134,7 +130,7 @@ ir::Value class_sums(Compose& g, const Classifier& r, ir::Value near) {
 }
 
 // Scores of all pairs of classes, [N,pairs].
-ir::Value duel(Compose& g, const Classifier& r, ir::Value x) {
+ir::Value duel(Compose& g, const SvmClassifier& r, ir::Value x) {
   const auto k = static_cast<int64_t>(r.classes()), pairs = static_cast<int64_t>(r.pairs());
   std::vector<int64_t> first, second;
   for (int64_t i = 0; i < k; ++i)
@@ -151,7 +147,7 @@ ir::Value duel(Compose& g, const Classifier& r, ir::Value x) {
 }
 
 // Numbers of pairs as [N,k,k]: those of i before j, those of j before i, and a diagonal of zeros.
-ir::Value square(Compose& g, const Classifier& r, ir::Value upper, ir::Value lower) {
+ir::Value pair_matrix(Compose& g, const SvmClassifier& r, ir::Value upper, ir::Value lower) {
   const auto k = static_cast<int64_t>(r.classes()), pairs = static_cast<int64_t>(r.pairs());
   const ir::Value first = g.slice(upper, 1, 0, 1), none = g.sub(first, first);
   std::vector<int64_t> from(static_cast<size_t>(k * k), 2 * pairs);
@@ -166,24 +162,24 @@ ir::Value square(Compose& g, const Classifier& r, ir::Value upper, ir::Value low
 }
 
 // How many pairs each class wins, [N,classes]: where a score is positive the first of a pair does, else the second.
-ir::Value wins(Compose& g, const Classifier& r, ir::Value scores) {
+ir::Value wins(Compose& g, const SvmClassifier& r, ir::Value scores) {
   const ir::Value won = g.cast(g("greater", {scores, g.scalar(DType::F64, 0)}), DType::F64);
-  const ir::Value all = square(g, r, won, g.sub(g.scalar(DType::F64, 1), won));
+  const ir::Value all = pair_matrix(g, r, won, g.sub(g.scalar(DType::F64, 1), won));
   return g("reduce_sum", {all, g.ints({2})}, {{"keepdims", int64_t{0}}});
 }
 
 // Probabilities of pairs, [N,k,k]: element i, j is that of i against j.
-ir::Value pairwise(Compose& g, const Classifier& r, ir::Value scores) {
+ir::Value pairwise(Compose& g, const SvmClassifier& r, ir::Value scores) {
   const auto pairs = static_cast<int64_t>(r.pairs());
   const auto number = [&](double v) { return g.scalar(DType::F64, v); };
   const ir::Value z = g.add(g.mul(scores, reals(g, {r.prob_a.begin(), r.prob_a.begin() + pairs}, {pairs})),
                             reals(g, {r.prob_b.begin(), r.prob_b.begin() + pairs}, {pairs}));
   const ir::Value p = g("clip", {g.sub(number(1), g("sigmoid", {z})), number(1e-7), number(1 - 1e-7)});
-  return square(g, r, p, g.sub(number(1), p));
+  return pair_matrix(g, r, p, g.sub(number(1), p));
 }
 
-Results classify(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
-  ISOMER_TRY(const Classifier r, classifier_of(c));
+Results classify_svm(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  ISOMER_TRY(const SvmClassifier r, svm_classifier_of(c));
   const Machine& m = r.machine;
   Compose g(b);
   const auto results = [&](ir::Value label, ir::Value scores) { return g.finish({label, g.cast(scores, DType::F32)}); };
@@ -231,13 +227,13 @@ ir::OpDef op_ml_svm_classifier() {
   op.attrs.push_back({.name = "prob_b", .kind = ir::AttrKind::Reals});
   op.attrs.push_back({.name = "vectors_per_class", .kind = ir::AttrKind::Ints});
   op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
-    ISOMER_TRY(const Classifier r, classifier_of(c));
+    ISOMER_TRY(const SvmClassifier r, svm_classifier_of(c));
     const Dim n = r.machine.rows.count;
     std::vector<Type> types = {c.out(0, {n}), c.out(1, {n, Dim(static_cast<int64_t>(r.columns()))})};
     types.resize(c.output_count());
     return types;
   };
-  op.expand = classify;
+  op.expand = classify_svm;
   op.samples = {
       "ml_svm_classifier(f32[4,1]){coefficients=[1.0,-1.0,-1.0,1.0,1.0,-1.0], rho=[1.0,2.0,3.0], "
       "support_vectors=[1.0,2.0,3.0], vectors_per_class=[1,1,1], classlabels_ints=[7,8,9]} -> 2",

@@ -12,10 +12,6 @@ namespace {
 
 using Results = Expected<std::vector<ir::Value>>;
 
-ir::Value reals(Compose& g, const std::vector<double>& v) {
-  return g.constant(Tensor::of(DType::F64, {static_cast<int64_t>(v.size())}, v));
-}
-
 Expected<void> check_features(const ir::OpContext& c, const Forest& f, const Rows& rows) {
   if (rows.features.is_const() && rows.features.value() < f.features)
     return c.error(fmt::format("the trees test {} features, rows have {}", f.features, rows.features.value()));
@@ -73,12 +69,12 @@ void make_regressor(ir::OpDef& op, Reader read) {
     ISOMER_TRY(const Regressor r, checked(c));
     Compose g(b);
     ir::Value s = forest_scores(g, r.forest, r.aggregate, as_rows(g, in[0]));
-    if (!r.base.empty()) s = g.add(s, reals(g, r.base));
+    if (!r.base.empty()) s = g.add(s, reals(g, r.base, {static_cast<int64_t>(r.base.size())}));
     return g.finish({g.cast(transformed(g, r.transform, s), c.out(0, {}).dtype)});
   };
 }
 
-struct Classifier {
+struct TreeClassifier {
   Forest forest;
   PostTransform transform = PostTransform::None;
   std::vector<double> base;
@@ -88,8 +84,8 @@ struct Classifier {
   bool positive = true;    // no weight is negative: scores are probabilities
 };
 
-Expected<Classifier> classifier_of(const ir::OpContext& c) {
-  Classifier r;
+Expected<TreeClassifier> tree_classifier_of(const ir::OpContext& c) {
+  TreeClassifier r;
   ISOMER_TRY(r.labels, int_labels(c, "classlabels_int64s", "classlabels_strings"));
   ISOMER_TRY(r.transform, post_transform_of(c));
   ISOMER_TRY(r.forest, forest_of_lists(c, "class", static_cast<int64_t>(r.labels.size())));
@@ -107,7 +103,7 @@ Expected<Classifier> classifier_of(const ir::OpContext& c) {
 }
 
 // Two classes and one score: the trees vote for one of them.
-Results choose_of_two(Compose& g, const Classifier& r, ir::Value votes) {
+Results choose_of_two(Compose& g, const TreeClassifier& r, ir::Value votes) {
   ir::Value score = g("reduce_sum", {votes, g.ints({1})});  // all but one of them are 0
   if (!r.base.empty()) score = g.add(score, g.scalar(DType::F64, r.base.back()));
   const ir::Value second = g("greater", {score, g.scalar(DType::F64, r.positive ? 0.5 : 0)});
@@ -126,15 +122,15 @@ ir::Value candidates(Compose& g, ir::Value scores, ir::Value voted) {
   return g.where(may, scores, g.scalar(DType::F64, -std::numeric_limits<double>::infinity()));
 }
 
-Results classify(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
-  ISOMER_TRY(const Classifier r, classifier_of(c));
+Results classify_by_trees(const ir::OpContext& c, ir::GraphBuilder& b, std::span<const ir::Value> in) {
+  ISOMER_TRY(const TreeClassifier r, tree_classifier_of(c));
   Compose g(b);
   const bool all = r.one_sided || !r.base.empty() || r.forest.votes_for_all();
   ir::Value voted;
   ir::Value s = forest_scores(g, r.forest, Aggregate::Sum, as_rows(g, in[0]), all ? nullptr : &voted);
   if (g.failed()) return g.finish({});
   if (r.one_sided) return choose_of_two(g, r, s);
-  if (!r.base.empty()) s = g.add(s, reals(g, r.base));
+  if (!r.base.empty()) s = g.add(s, reals(g, r.base, {static_cast<int64_t>(r.base.size())}));
   const ir::Value label = largest_label(g, all ? s : candidates(g, s, voted), r.labels);
   return g.finish({label, g.cast(transformed(g, r.transform, s), DType::F32)});
 }
@@ -215,12 +211,12 @@ ir::OpDef op_ml_tree_ensemble_classifier() {
   op.attrs.push_back({.name = "classlabels_int64s", .kind = ir::AttrKind::Ints});
   op.attrs.push_back({.name = "classlabels_strings", .kind = ir::AttrKind::Strings});
   op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
-    ISOMER_TRY(const Classifier r, classifier_of(c));
+    ISOMER_TRY(const TreeClassifier r, tree_classifier_of(c));
     std::vector<Type> types = {c.out(0, {r.rows.count}), c.out(1, {r.rows.count, Dim(r.forest.targets)})};
     types.resize(c.output_count());
     return types;
   };
-  op.expand = classify;
+  op.expand = classify_by_trees;
   op.samples = {
       "ml_tree_ensemble_classifier(f32[3,2]){nodes_treeids=[0,0,0,1,1,1], nodes_nodeids=[0,1,2,0,1,2], "
       "nodes_featureids=[0,0,0,1,0,0], nodes_truenodeids=[1,0,0,1,0,0], nodes_falsenodeids=[2,0,0,2,0,0], "

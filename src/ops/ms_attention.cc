@@ -9,9 +9,6 @@
 namespace isomer::ops {
 namespace {
 
-using enum ir::AttrKind;
-using enum ir::Arity;
-
 // Masks as integers. Rank 1: lengths by batch, or lengths then starts, or lengths then sums of lengths; rank 2:
 // [B,keys]; rank 3: [B,queries,keys]; rank 4: [B,1,most,most]. The result is none or broadcasts to the scores.
 Expected<ir::Value> keep_of(Compose& f, const ir::OpContext& c, size_t input, ir::Value mask, const Attention& a) {
@@ -35,14 +32,13 @@ Expected<ir::Value> keep_of(Compose& f, const ir::OpContext& c, size_t input, ir
   }
 }
 
-ir::Value at(std::span<const ir::Value> in, size_t i) { return i < in.size() ? in[i] : ir::Value::none(); }
-
 // Element k of an axis of a packed input, without the axis.
 ir::Value part(Compose& f, ir::Value v, int64_t axis, int64_t k) {
   return f("squeeze", {f.slice(v, axis, k, k + 1), f.ints({axis})});
 }
 
 std::vector<ir::AttrDef> attention_attrs() {
+  using enum ir::AttrKind;
   return {{.name = "mask_filter_value", .kind = Real, .standard = ir::AttrValue(-10000.0)},
           {.name = "num_heads", .kind = Int, .required = true},
           {.name = "scale", .kind = Real},
@@ -57,36 +53,41 @@ void set_common(const ir::OpContext& c, Attention& a, ir::Value past_length) {
   a.filter = c.real("mask_filter_value");
 }
 
-enum Mha : size_t { Query, Key, Value, Bias, PaddingMask, AttentionBias, PastKey, PastValue, PastLength, Beams };
+// The inputs of MultiHeadAttention, by place.
+struct Mha {
+  enum : size_t { Query, Key, Value, Bias, PaddingMask, AttentionBias, PastKey, PastValue, PastLength, Beams };
+};
 
 Expected<void> split_inputs(Compose& f, const ir::OpContext& c, std::span<const ir::Value> in, Attention& a) {
   const int64_t heads = c.integer("num_heads");
   const auto to_heads = [&](ir::Value v) { return f.transpose(v, {0, 2, 1, 3}); };
-  if (c.rank(Query) == 5) {
-    a.q = to_heads(part(f, in[Query], 3, 0));
-    a.k = to_heads(part(f, in[Query], 3, 1));
-    a.v = to_heads(part(f, in[Query], 3, 2));
-    return c.has(Bias) ? c.error("a bias beside packed queries, keys and values is not supported") : Expected<void>();
+  if (c.rank(Mha::Query) == 5) {
+    a.q = to_heads(part(f, in[Mha::Query], 3, 0));
+    a.k = to_heads(part(f, in[Mha::Query], 3, 1));
+    a.v = to_heads(part(f, in[Mha::Query], 3, 2));
+    return c.has(Mha::Bias) ? c.error("a bias beside packed queries, keys and values is not supported")
+                            : Expected<void>();
   }
-  if (c.rank(Query) != 3 || !c.has(Key)) return c.error("expected a query of rank 3 with a key, or of rank 5 without");
-  ir::Value q = in[Query], k = at(in, Key), v = at(in, Value);
-  const bool plain = c.rank(Key) == 3 && c.has(Value) && c.rank(Value) == 3;
-  if (c.has(Bias)) {
-    const auto wq = c.dim(Query, 2).constant(), wv = plain ? c.dim(Value, 2).constant() : wq;
-    if (!wq || !wv || c.rank(Bias) != 1) return c.error("a bias needs widths that are numbers");
-    const auto parts = f.split(in[Bias], 0, std::vector<int64_t>{*wq, *wq, *wv});
+  if (c.rank(Mha::Query) != 3 || !c.has(Mha::Key))
+    return c.error("expected a query of rank 3 with a key, or of rank 5 without");
+  ir::Value q = in[Mha::Query], k = input_at(in, Mha::Key), v = input_at(in, Mha::Value);
+  const bool plain = c.rank(Mha::Key) == 3 && c.has(Mha::Value) && c.rank(Mha::Value) == 3;
+  if (c.has(Mha::Bias)) {
+    const auto wq = c.dim(Mha::Query, 2).constant(), wv = plain ? c.dim(Mha::Value, 2).constant() : wq;
+    if (!wq || !wv || c.rank(Mha::Bias) != 1) return c.error("a bias needs widths that are numbers");
+    const auto parts = f.split(in[Mha::Bias], 0, std::vector<int64_t>{*wq, *wq, *wv});
     q = f.add(q, parts[0]);
     // Keys and values that come by heads have theirs already.
     if (plain) k = f.add(k, parts[1]), v = f.add(v, parts[2]);
   }
   a.q = split_heads(f, c, q, heads);
-  if (c.rank(Key) == 5) {
+  if (c.rank(Mha::Key) == 5) {
     a.k = to_heads(part(f, k, 3, 0));
     a.v = to_heads(part(f, k, 3, 1));
   } else if (plain) {
     a.k = split_heads(f, c, k, heads);
     a.v = split_heads(f, c, v, heads);
-  } else if (c.has(Value) && c.rank(Key) == 4 && c.rank(Value) == 4) {
+  } else if (c.has(Mha::Value) && c.rank(Mha::Key) == 4 && c.rank(Mha::Value) == 4) {
     a.k = k, a.v = v;
   } else {
     return c.error("expected keys and values of rank 3 or 4, or packed keys of rank 5");
@@ -96,20 +97,21 @@ Expected<void> split_inputs(Compose& f, const ir::OpContext& c, std::span<const 
 
 Expected<std::vector<ir::Value>> expand_mha(const ir::OpContext& c, ir::GraphBuilder& b,
                                             std::span<const ir::Value> in) {
-  if (c.has(Beams) || c.has(PastLength)) return c.error("a shared past buffer and beams are not supported");
-  if (c.has(PastKey) != c.has(PastValue)) return c.error("'past_key' and 'past_value' must be given together");
-  if (c.has(PastKey) && (c.rank(PastKey) != 4 || c.rank(PastValue) != 4))
+  if (c.has(Mha::Beams) || c.has(Mha::PastLength)) return c.error("a shared past buffer and beams are not supported");
+  if (c.has(Mha::PastKey) != c.has(Mha::PastValue))
+    return c.error("'past_key' and 'past_value' must be given together");
+  if (c.has(Mha::PastKey) && (c.rank(Mha::PastKey) != 4 || c.rank(Mha::PastValue) != 4))
     return c.error("past keys and values must have rank 4");
   Compose f(b);
   Attention a;
   ISOMER_CHECK_OK(split_inputs(f, c, in, a));
-  a.k = append(f, at(in, PastKey), a.k);
-  a.v = append(f, at(in, PastValue), a.v);
-  a.bias = at(in, AttentionBias);
+  a.k = append(f, input_at(in, Mha::PastKey), a.k);
+  a.v = append(f, input_at(in, Mha::PastValue), a.v);
+  a.bias = input_at(in, Mha::AttentionBias);
   if (f.failed()) return f.finish({});
-  set_common(c, a, c.has(PastKey) ? extent_scalar(f, in[PastKey], 2) : f.scalar(DType::I64, 0));
-  if (c.has(PaddingMask)) {
-    ISOMER_TRY(a.keep, keep_of(f, c, PaddingMask, in[PaddingMask], a));
+  set_common(c, a, c.has(Mha::PastKey) ? extent_scalar(f, in[Mha::PastKey], 2) : f.scalar(DType::I64, 0));
+  if (c.has(Mha::PaddingMask)) {
+    ISOMER_TRY(a.keep, keep_of(f, c, Mha::PaddingMask, in[Mha::PaddingMask], a));
   }
   const Attended r = attend(f, c, a);
   if (f.failed()) return f.finish({});
@@ -135,7 +137,7 @@ Expected<std::vector<ir::Value>> expand_merged(const ir::OpContext& c, ir::Graph
     return c.error(fmt::format("the hidden sizes do not make the width {} of the weights", *total));
   if (c.has(Past) && c.rank(Past) != 5) return c.error("'past' must have rank 5");
   Compose f(b);
-  const ir::Value merged = f.sum(f.matmul(in[X], in[Weights]), at(in, MergedBias));
+  const ir::Value merged = f.sum(f.matmul(in[X], in[Weights]), input_at(in, MergedBias));
   const auto parts = f.split(merged, 2, widths);
   Attention a;
   const int64_t heads = c.integer("num_heads");
@@ -148,7 +150,7 @@ Expected<std::vector<ir::Value>> expand_merged(const ir::OpContext& c, ir::Graph
     a.v = append(f, part(f, in[Past], 0, 1), a.v);
     past_length = extent_scalar(f, in[Past], 3);
   }
-  a.bias = at(in, ScoreBias);
+  a.bias = input_at(in, ScoreBias);
   set_common(c, a, past_length);
   if (f.failed()) return f.finish({});
   if (c.has(Mask)) {
@@ -161,7 +163,10 @@ Expected<std::vector<ir::Value>> expand_merged(const ir::OpContext& c, ir::Graph
   return f.finish(std::move(out));
 }
 
-enum Gqa : size_t { GQuery, GKey, GValue, GPastKey, GPastValue, Lengths, TotalLength, Cos, Sin };
+// The inputs of GroupQueryAttention, by place.
+struct Gqa {
+  enum : size_t { Query, Key, Value, PastKey, PastValue, Lengths, TotalLength, Cos, Sin };
+};
 
 // The steps turned by their positions, which are counted from the end of the past.
 ir::Value rotated(Compose& f, const ir::OpContext& c, std::span<const ir::Value> in, ir::Value x,
@@ -170,24 +175,24 @@ ir::Value rotated(Compose& f, const ir::OpContext& c, std::span<const ir::Value>
   const ir::Value positions = f.unsqueeze(f.add(count, past_length), {0});
   Rotary r;
   r.x = f.transpose(x, {0, 2, 1, 3});
-  r.cos = f("gather", {in[Cos], positions}, {{"axis", int64_t{0}}});
-  r.sin = f("gather", {in[Sin], positions}, {{"axis", int64_t{0}}});
+  r.cos = f("gather", {in[Gqa::Cos], positions}, {{"axis", int64_t{0}}});
+  r.sin = f("gather", {in[Gqa::Sin], positions}, {{"axis", int64_t{0}}});
   r.interleaved = c.flag("rotary_interleaved");
-  if (const auto half = c.dim(Cos, 1).constant()) r.rotated = *half <= (1 << 30) ? 2 * *half : -1;
+  if (const auto half = c.dim(Gqa::Cos, 1).constant()) r.rotated = *half <= (1 << 30) ? 2 * *half : -1;
   return f.transpose(rotate(f, c, r), {0, 2, 1, 3});
 }
 
 // Queries, keys and values by heads; without keys the queries hold all three side by side.
 Expected<void> group_inputs(Compose& f, const ir::OpContext& c, std::span<const ir::Value> in, Attention& a) {
   const int64_t heads = c.integer("num_heads"), shared = c.integer("kv_num_heads");
-  std::vector<ir::Value> parts = {in[GQuery], at(in, GKey), at(in, GValue)};
-  if (!c.has(GKey)) {
-    const auto width = c.dim(GQuery, 2).constant();
+  std::vector<ir::Value> parts = {in[Gqa::Query], input_at(in, Gqa::Key), input_at(in, Gqa::Value)};
+  if (!c.has(Gqa::Key)) {
+    const auto width = c.dim(Gqa::Query, 2).constant();
     if (!width || heads < 1 || shared < 1 || heads > *width || shared > *width || *width % (heads + 2 * shared) != 0)
       return c.error(fmt::format("packed queries, keys and values of shape {} do not split into {} and twice {} heads",
-                                 c.shape(GQuery).to_string(), heads, shared));
+                                 c.shape(Gqa::Query).to_string(), heads, shared));
     const int64_t size = *width / (heads + 2 * shared);
-    parts = f.split(in[GQuery], 2, std::vector<int64_t>{heads * size, shared * size, shared * size});
+    parts = f.split(in[Gqa::Query], 2, std::vector<int64_t>{heads * size, shared * size, shared * size});
   }
   if (f.failed()) return {};
   a.q = split_heads(f, c, parts[0], heads);
@@ -198,32 +203,34 @@ Expected<void> group_inputs(Compose& f, const ir::OpContext& c, std::span<const 
 
 Expected<std::vector<ir::Value>> expand_gqa(const ir::OpContext& c, ir::GraphBuilder& b,
                                             std::span<const ir::Value> in) {
-  if (c.has(GKey) != c.has(GValue)) return c.error("'key' and 'value' must be given together, or be packed in 'query'");
-  for (size_t i : {GQuery, GKey, GValue})
+  if (c.has(Gqa::Key) != c.has(Gqa::Value))
+    return c.error("'key' and 'value' must be given together, or be packed in 'query'");
+  for (size_t i : {Gqa::Query, Gqa::Key, Gqa::Value})
     if (c.has(i) && c.rank(i) != 3) return c.error(fmt::format("'{}' must have rank 3", c.op().inputs[i].name));
-  if (c.has(GPastKey) != c.has(GPastValue)) return c.error("'past_key' and 'past_value' must be given together");
-  if (c.has(GPastKey) && (c.rank(GPastKey) != 4 || c.rank(GPastValue) != 4))
+  if (c.has(Gqa::PastKey) != c.has(Gqa::PastValue))
+    return c.error("'past_key' and 'past_value' must be given together");
+  if (c.has(Gqa::PastKey) && (c.rank(Gqa::PastKey) != 4 || c.rank(Gqa::PastValue) != 4))
     return c.error("past keys and values must have rank 4");
   Compose f(b);
   Attention a;
   ISOMER_CHECK_OK(group_inputs(f, c, in, a));
   if (f.failed()) return f.finish({});
-  const ir::Value past_length = c.has(GPastKey) ? extent_scalar(f, in[GPastKey], 2) : f.scalar(DType::I64, 0);
+  const ir::Value past_length = c.has(Gqa::PastKey) ? extent_scalar(f, in[Gqa::PastKey], 2) : f.scalar(DType::I64, 0);
   if (c.flag("do_rotary")) {
-    if (!c.has(Cos) || !c.has(Sin) || c.rank(Cos) != 2 || c.rank(Sin) != 2)
+    if (!c.has(Gqa::Cos) || !c.has(Gqa::Sin) || c.rank(Gqa::Cos) != 2 || c.rank(Gqa::Sin) != 2)
       return c.error("'do_rotary' needs 'cos_cache' and 'sin_cache' of rank 2");
     a.q = rotated(f, c, in, a.q, past_length);
     a.k = rotated(f, c, in, a.k, past_length);
   }
-  a.k = append(f, at(in, GPastKey), a.k);
-  a.v = append(f, at(in, GPastValue), a.v);
+  a.k = append(f, input_at(in, Gqa::PastKey), a.k);
+  a.v = append(f, input_at(in, Gqa::PastValue), a.v);
   a.offset = past_length;
   a.causal = true;
   if (c.has_attr("scale") && c.real("scale") != 0) a.scale = c.real("scale");
   a.softcap = c.real("softcap");
   a.smooth = c.integer("smooth_softmax") == 1;
   if (c.integer("local_window_size") > 0) a.before = c.integer("local_window_size") - 1;
-  const ir::Value lengths = f.add(f.cast(in[Lengths], DType::I64), f.scalar(DType::I64, 1));
+  const ir::Value lengths = f.add(f.cast(in[Gqa::Lengths], DType::I64), f.scalar(DType::I64, 1));
   if (f.failed()) return f.finish({});
   a.keep = first_keys(f, lengths, extent(f, a.k, 2));
   a.filter = -1e30;  // a query of padding has no key at all: a finite filter keeps it a number
@@ -237,6 +244,7 @@ Expected<std::vector<ir::Value>> expand_gqa(const ir::OpContext& c, ir::GraphBui
 }  // namespace
 
 ir::OpDef op_ms_multi_head_attention() {
+  using enum ir::Arity;
   ir::OpDef op;
   op.name = "ms_multi_head_attention";
   op.doc = "Attention of several heads over projected queries, keys and values.";
@@ -263,6 +271,8 @@ ir::OpDef op_ms_multi_head_attention() {
 }
 
 ir::OpDef op_ms_attention() {
+  using enum ir::AttrKind;
+  using enum ir::Arity;
   ir::OpDef op;
   op.name = "ms_attention";
   op.doc = "Attention of several heads, with the projections of queries, keys and values as one product.";
@@ -287,6 +297,8 @@ ir::OpDef op_ms_attention() {
 }
 
 ir::OpDef op_ms_group_query_attention() {
+  using enum ir::AttrKind;
+  using enum ir::Arity;
   ir::OpDef op;
   op.name = "ms_group_query_attention";
   op.doc = "Causal attention in which groups of query heads share a head of keys and values.";

@@ -9,9 +9,9 @@ using ir::Arity;
 using ir::AttrKind;
 using ir::Value;
 
-enum Input : size_t { X, W, R, B, Lengths, InitialH, InitialC, P, WScale, WZero, RScale, RZero };
+enum : size_t { WScale = RecurrentInput::Own, WZero, RScale, RZero };
 
-const CellKind& kind() {
+const CellKind& quantised_lstm() {
   static const CellKind kind = [] {
     CellKind k = lstm_kind("ms_dynamic_quantize_lstm");
     k.by_column = true;
@@ -57,14 +57,15 @@ ir::OpDef op_ms_dynamic_quantize_lstm() {
               {.name = "input_forget", .kind = AttrKind::Int, .standard = ir::AttrValue(int64_t{0})}};
   op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
     for (size_t i : {WScale, WZero, RScale, RZero}) ISOMER_CHECK_OK(check_parameter(c, i));
-    return infer_recurrent(c, kind());
+    return infer_recurrent(c, quantised_lstm());
   };
   op.expand = [](const ir::OpContext& c, ir::GraphBuilder& b, std::span<const Value> in) {
     const Product product = [&in](Compose& f, Value x, size_t weights, int64_t d) {
-      const size_t scale = weights == W ? WScale : RScale, zero = weights == W ? WZero : RZero;
+      const bool of_input = weights == RecurrentInput::W;
+      const size_t scale = of_input ? WScale : RScale, zero = of_input ? WZero : RZero;
       return f("ms_dynamic_quantize_matmul", {x, pick(f, in[weights], d), pick(f, in[scale], d), pick(f, in[zero], d)});
     };
-    return expand_recurrent(c, b, in, kind(), false, lstm_cell(c.flag("input_forget")), product);
+    return expand_recurrent(c, b, in, quantised_lstm(), false, lstm_cell(c.flag("input_forget")), product);
   };
   op.samples = {
       "ms_dynamic_quantize_lstm(f32[2,1,3], i8[1,3,8], i8[1,2,8], _, _, _, _, _, f32[1] [0.1], i8[1] [3], f32[1] "

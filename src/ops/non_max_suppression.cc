@@ -27,7 +27,7 @@ double overlap(const Box& a, const Box& b) {
   return height * width / (a.area() + b.area() - height * width);
 }
 
-Expected<std::vector<Type>> infer(const ir::OpContext& c) {
+Expected<std::vector<Type>> infer_non_max_suppression(const ir::OpContext& c) {
   if (c.rank(0) != 3 || c.rank(1) != 3 || (c.dim(0, 2).is_const() && c.dim(0, 2).value() != 4))
     return c.error(fmt::format("expected boxes [B,N,4] and scores [B,C,N], found {} and {}", c.type(0).to_string(),
                                c.type(1).to_string()));
@@ -100,7 +100,7 @@ ir::OpDef op_non_max_suppression() {
                {"score_threshold", "T", DType::F32, ir::Arity::Optional}};
   op.outputs = {{"selected_indices", "i64"}};
   op.attrs = {{"center_point_box", ir::AttrKind::Int, int64_t{0}}};
-  op.infer = infer;
+  op.infer = infer_non_max_suppression;
   op.kernel = non_max_suppression;
   op.samples = {"non_max_suppression(f32[1,5,4], f32[1,2,5], [3], f32[1] [0.5], f32[1] [0.0])"};
   op.onnx = {{.type = "NonMaxSuppression", .since = {10, 11}, .stable = 11}};

@@ -42,7 +42,7 @@ Expected<MatrixParameter> matrix_parameter(const ir::OpContext& c, std::span<con
 }
 
 // A product of two quantised operands, at the inputs where they stand.
-struct Product {
+struct QuantisedProduct {
   size_t a, a_zero, b, b_zero;
 };
 
@@ -66,7 +66,8 @@ struct Accumulated {
   }
 };
 
-Expected<Accumulated> accumulate(te::Builder& b, const ir::OpContext& c, std::span<const te::Handle> in, Product p) {
+Expected<Accumulated> accumulate(te::Builder& b, const ir::OpContext& c, std::span<const te::Handle> in,
+                                 QuantisedProduct p) {
   for (size_t operand : {p.a, p.b})
     if (c.rank(operand) == 0) return c.error("expected operands of rank 1 or more, found a scalar");
   const Dim &ka = c.dim(p.a, c.rank(p.a) - 1), &kb = c.dim(p.b, c.rank(p.b) == 1 ? 0 : c.rank(p.b) - 2);
@@ -198,7 +199,7 @@ namespace {
 
 // The exact sums of a convolution of quantised tensors. The weights' zero point may be per output channel.
 Expected<te::Handle> convolve_integers(te::Builder& b, const ir::OpContext& c, std::span<const te::Handle> in,
-                                       const Convolution& v, Product p) {
+                                       const Convolution& v, QuantisedProduct p) {
   ISOMER_TRY(const PerAxis zx, one_number(c, in, p.a_zero));
   ISOMER_TRY(const PerAxis zw, per_axis(c, in, p.b_zero, v.out_channels));
   const te::Handle x = centred(b, in[p.a], zx.present, [&](auto) { return zx.at(Expr(0)); });

@@ -8,8 +8,6 @@
 namespace isomer::ops {
 namespace {
 
-enum Input : size_t { X, W, R, B, Lengths, InitialH, InitialC, P };
-
 struct Sizes {
   Dim steps, batch, hidden;
   int64_t directions = 1;
@@ -34,6 +32,7 @@ Expected<void> check_shape(const ir::OpContext& c, size_t i, const std::vector<D
 }
 
 Expected<Sizes> sizes_of(const ir::OpContext& c, const CellKind& kind) {
+  using enum RecurrentInput::Place;
   Sizes s;
   const std::string& direction = c.text("direction");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
@@ -202,11 +201,9 @@ struct Unrolled {
   State initial;
 };
 
-ir::Value at(std::span<const ir::Value> in, size_t i) { return i < in.size() ? in[i] : ir::Value::none(); }
-
 std::vector<ir::Value> validity(Compose& f, const ir::OpContext& c, ir::Value lengths, int64_t steps) {
   if (lengths.is_none()) return {};
-  if (const auto known = c.ints_value(Lengths))
+  if (const auto known = c.ints_value(RecurrentInput::Lengths))
     if (std::all_of(known->begin(), known->end(), [&](int64_t n) { return n >= steps; })) return {};
   const ir::Value by_sequence = f.reshape(lengths, {1, -1, 1});
   std::vector<ir::Value> valid;
@@ -218,11 +215,12 @@ std::vector<ir::Value> validity(Compose& f, const ir::OpContext& c, ir::Value le
 // The products of all inputs with direction k's weights; the direction learns how it multiplies its states.
 ir::Value multiply(Compose& f, std::span<const ir::Value> in, ir::Value x, int64_t k, const Product& product,
                    Direction& d) {
+  using enum RecurrentInput::Place;
   if (product) {
     d.carry = [&product, k](Compose& compose, ir::Value state) { return product(compose, state, R, k); };
     return product(f, x, W, k);
   }
-  const auto by_column = [&](size_t weights) { return f.transpose(pick(f, at(in, weights), k), {1, 0}); };
+  const auto by_column = [&](size_t weights) { return f.transpose(pick(f, input_at(in, weights), k), {1, 0}); };
   d.recurrent = by_column(R);
   d.carry = [r = d.recurrent](Compose& compose, ir::Value state) { return compose.matmul(state, r); };
   return f.matmul(x, by_column(W));
@@ -256,6 +254,7 @@ State unroll(Compose& f, const Direction& d, const Unrolled& u, bool backwards, 
 Expected<std::vector<ir::Value>> expand_recurrent(const ir::OpContext& c, ir::GraphBuilder& b,
                                                   std::span<const ir::Value> in, const CellKind& kind, bool own_bias,
                                                   const Cell& cell, const Product& product) {
+  using enum RecurrentInput::Place;
   ISOMER_TRY(const Sizes s, sizes_of(c, kind));
   ISOMER_TRY(const std::vector<Activation> activations, activations_of(c, kind, s.directions));
   if (!s.steps.is_const() || s.steps.value() < 1 || !s.hidden.is_const())
@@ -265,11 +264,12 @@ Expected<std::vector<ir::Value>> expand_recurrent(const ir::OpContext& c, ir::Gr
   Compose f(b);
   const DType dtype = c.dtype(X);
   const int64_t width = static_cast<int64_t>(kind.gates) * s.hidden.value();
-  ir::Value x = at(in, X), h0 = at(in, InitialH), c0 = kind.has_cell ? at(in, InitialC) : ir::Value::none();
+  ir::Value x = input_at(in, X), h0 = input_at(in, InitialH),
+            c0 = kind.has_cell ? input_at(in, InitialC) : ir::Value::none();
   const auto steps_first = [&](ir::Value v) { return v.is_none() || !s.batch_first ? v : f.transpose(v, {1, 0, 2}); };
   x = steps_first(x), h0 = steps_first(h0), c0 = steps_first(c0);
   Unrolled u;
-  u.valid = validity(f, c, at(in, Lengths), s.steps.value());
+  u.valid = validity(f, c, input_at(in, Lengths), s.steps.value());
   std::vector<ir::Value> ys, hs, cs;
   for (int64_t k = 0; k < s.directions; ++k) {
     Direction d;
@@ -277,9 +277,9 @@ Expected<std::vector<ir::Value>> expand_recurrent(const ir::OpContext& c, ir::Gr
     d.clip = c.has_attr("clip") ? c.real("clip") : 0;
     const auto first = activations.begin() + k * static_cast<int64_t>(kind.activations.size());
     d.activations.assign(first, first + static_cast<ptrdiff_t>(kind.activations.size()));
-    d.peepholes = kind.has_cell ? pick(f, at(in, P), k) : ir::Value::none();
+    d.peepholes = kind.has_cell ? pick(f, input_at(in, P), k) : ir::Value::none();
     ir::Value products = multiply(f, in, x, k, product, d);
-    if (const ir::Value bias = pick(f, at(in, B), k); !bias.is_none()) {
+    if (const ir::Value bias = pick(f, input_at(in, B), k); !bias.is_none()) {
       const auto halves = f.split(bias, 0, std::vector<int64_t>{width, width});
       products = f.add(products, own_bias ? halves[0] : f.add(halves[0], halves[1]));
       if (own_bias) d.recurrent_bias = halves[1];

@@ -19,6 +19,11 @@ struct CellKind {
   bool by_column = false;                // weights are [directions, inputs, gates*hidden], not their transpose
 };
 
+// Where the inputs of every layer stand; those that one kind alone has begin at Own.
+struct RecurrentInput {
+  enum Place : size_t { X, W, R, B, Lengths, InitialH, InitialC, P, Own };
+};
+
 struct Activation {
   std::string name;  // in lower case
   double alpha = 0, beta = 0;

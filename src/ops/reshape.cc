@@ -7,12 +7,6 @@
 namespace isomer::ops {
 namespace {
 
-Dim product(std::span<const Dim> dims) {
-  Dim p(1);
-  for (const Dim& d : dims) p = p * d;
-  return p;
-}
-
 // The dim written -1: what the others leave. Dims that were copied from the input cancel, so that an empty tensor has
 // an answer too.
 Expected<Dim> rest(const ir::OpContext& c, const std::vector<Dim>& dims, size_t open, const std::vector<bool>& copied) {
@@ -27,7 +21,7 @@ Expected<Dim> rest(const ir::OpContext& c, const std::vector<Dim>& dims, size_t 
   return floor_div(have, taken);
 }
 
-Expected<Shape> result(const ir::OpContext& c) {
+Expected<Shape> reshape_result(const ir::OpContext& c) {
   ISOMER_TRY(const Shape wanted, shape_operand(c, 1));
   if (!wanted.has_rank()) return wanted;
   std::vector<Dim> dims = wanted.dims();
@@ -55,7 +49,7 @@ Expected<Shape> result(const ir::OpContext& c) {
   if (open) {
     ISOMER_TRY(dims[*open], rest(c, dims, *open, copied));
   }
-  const Dim before = c.shape(0).elements(), after = product(dims);
+  const Dim before = c.shape(0).elements(), after = Shape(dims).elements();
   if (before.is_const() && after.is_const() && !(before == after))
     return c.error(fmt::format("{} elements of {} do not fit shape {}", before.value(), c.shape(0).to_string(),
                                Shape(dims).to_string()));
@@ -73,8 +67,10 @@ Expected<std::vector<Dim>> flattened(const ir::OpContext& c) {
   int64_t axis = c.integer("axis");
   if (axis < -rank || axis > rank) return c.error(fmt::format("axis {} is out of range for rank {}", axis, rank));
   if (axis < 0) axis += rank;
-  const std::span<const Dim> dims = c.shape(0).dims();
-  return std::vector{product(dims.first(static_cast<size_t>(axis))), product(dims.subspan(static_cast<size_t>(axis)))};
+  const std::vector<Dim>& dims = c.shape(0).dims();
+  const Shape rows(std::vector<Dim>(dims.begin(), dims.begin() + axis));
+  const Shape columns(std::vector<Dim>(dims.begin() + axis, dims.end()));
+  return std::vector{rows.elements(), columns.elements()};
 }
 
 }  // namespace
@@ -87,11 +83,11 @@ ir::OpDef op_reshape() {
   op.outputs = {{"reshaped", "T"}};
   op.attrs = {{"allowzero", ir::AttrKind::Int, int64_t{0}}};
   op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
-    ISOMER_TRY(Shape shape, result(c));
+    ISOMER_TRY(Shape shape, reshape_result(c));
     return std::vector{c.out(0, std::move(shape))};
   };
   op.compute = [](const ir::OpContext& c) -> Expected<te::Program> {
-    ISOMER_TRY(const Shape shape, result(c));
+    ISOMER_TRY(const Shape shape, reshape_result(c));
     ISOMER_TRY(const std::vector<Dim> dims, known_dims(c, shape, 1));
     return reshaped(c, dims);
   };

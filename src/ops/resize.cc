@@ -86,14 +86,14 @@ te::Program nearest(const ir::OpContext& c, const std::vector<Resampling>& all, 
 }
 
 // The points an axis's result reads, relative to the one below its position: first .. first + count - 1.
-struct Taps {
+struct FilterTaps {
   int64_t first = 0, count = 2;
   double squeeze = 1;  // distances are multiplied by it: less than 1 where antialias widens the filter
 };
 
-Expected<Taps> taps(const ir::OpContext& c, const Resampling& r) {
+Expected<FilterTaps> filter_taps(const ir::OpContext& c, const Resampling& r) {
   const double reach = c.text("mode") == "cubic" ? 2 : 1;
-  Taps t;
+  FilterTaps t;
   if (c.flag("antialias")) {
     if (!r.scale) return needs_value(c, c.has(3) ? 3 : 2);
     t.squeeze = std::min(*r.scale, 1.0);
@@ -107,7 +107,7 @@ Expected<Taps> taps(const ir::OpContext& c, const Resampling& r) {
 
 // One axis resampled by a weighted sum of its points.
 te::Handle resample(te::Builder& b, const ir::OpContext& c, const te::Handle& x, const te::Handle* roi, size_t axis,
-                    const Resampling& r, const Taps& t, DType result) {
+                    const Resampling& r, const FilterTaps& t, DType result) {
   const DType real = sampling_type(c.dtype(0));
   std::vector<Dim> dims = x.dims();
   dims[axis] = r.out;
@@ -142,7 +142,7 @@ Expected<te::Program> weighted(const ir::OpContext& c, const std::vector<Resampl
   te::Handle x = in[0];
   for (size_t k = changed.size(); k-- > 0;) {
     const size_t a = changed[k];
-    ISOMER_TRY(const Taps t, taps(c, all[a]));
+    ISOMER_TRY(const FilterTaps t, filter_taps(c, all[a]));
     x = resample(b, c, x, roi, a, all[a], t, k == 0 ? c.dtype(0) : sampling_type(c.dtype(0)));
   }
   if (changed.empty()) x = b.map("y", c.dtype(0), dims, [&](auto i) { return in[0].at({i.begin(), i.end()}); });

@@ -37,7 +37,7 @@ Expected<Samples> samples_per_bin(const ir::OpContext& c) {
   return Samples{static_cast<int64_t>(rows), static_cast<int64_t>(columns)};
 }
 
-Expected<std::vector<Dim>> result(const ir::OpContext& c) {
+Expected<std::vector<Dim>> roi_align_dims(const ir::OpContext& c) {
   if (c.rank(0) != 4 || c.rank(1) != 2 || c.rank(2) != 1)
     return c.error(fmt::format("expected x [N,C,H,W], rois [R,4] and batch_indices [R], found {}, {} and {}",
                                c.type(0).to_string(), c.type(1).to_string(), c.type(2).to_string()));
@@ -81,7 +81,7 @@ Side side(const ir::OpContext& c, const te::Handle& rois, const Expr& region, co
 }
 
 Expected<te::Program> roi_align(const ir::OpContext& c) {
-  ISOMER_TRY(const std::vector<Dim> dims, result(c));
+  ISOMER_TRY(const std::vector<Dim> dims, roi_align_dims(c));
   ISOMER_TRY(const Samples most, samples_per_bin(c));
   te::Builder b;
   const auto in = c.declare(b);
@@ -162,7 +162,7 @@ ir::OpDef op_roi_align() {
               {"sampling_ratio", ir::AttrKind::Int, int64_t{0}},
               {"spatial_scale", ir::AttrKind::Real, 1.0}};
   op.infer = [](const ir::OpContext& c) -> Expected<std::vector<Type>> {
-    ISOMER_TRY(std::vector<Dim> dims, result(c));
+    ISOMER_TRY(std::vector<Dim> dims, roi_align_dims(c));
     return std::vector{c.out(0, Shape(std::move(dims)))};
   };
   op.compute = roi_align;

@@ -10,7 +10,7 @@ namespace {
 
 // A scan node: its inputs are the states, the scanned sequences, the captures; its body takes the states, one element
 // of each sequence, the captures, and gives the states and one element of each result.
-struct Parts {
+struct ScanParts {
   ir::GraphRef body;
   size_t captures = 0, states = 0, inputs = 0, outputs = 0;
   std::vector<int64_t> input_axes, output_axes, input_directions, output_directions;
@@ -24,8 +24,8 @@ Expected<std::vector<int64_t>> per_value(const ir::OpContext& c, std::string_vie
   return v;
 }
 
-Expected<Parts> parts_of(const ir::OpContext& c) {
-  Parts p;
+Expected<ScanParts> scan_parts(const ir::OpContext& c) {
+  ScanParts p;
   ISOMER_TRY(p.captures, capture_count(c));
   const size_t own = c.input_count() - p.captures;
   const int64_t scanned = c.integer("num_scan_inputs");
@@ -50,7 +50,7 @@ Expected<Parts> parts_of(const ir::OpContext& c) {
 }
 
 // The sequences' common length. All of one rank are checked to be of one length.
-Expected<Dim> length_of(const ir::OpContext& c, const Parts& p) {
+Expected<Dim> length_of(const ir::OpContext& c, const ScanParts& p) {
   Dim length = Dim::invalid();
   for (size_t k = 0; k < p.inputs; ++k) {
     const Shape& s = c.shape(p.states + k);
@@ -65,7 +65,7 @@ Expected<Dim> length_of(const ir::OpContext& c, const Parts& p) {
 }
 
 // What the body gets of scanned input k.
-Expected<Type> element_type(const ir::OpContext& c, const Parts& p, size_t k) {
+Expected<Type> element_type(const ir::OpContext& c, const ScanParts& p, size_t k) {
   Type t = c.type(p.states + k);
   if (!t.shape.has_rank()) return t;
   ISOMER_TRY(const size_t axis, c.axis(p.input_axes[k], t.shape.rank()));
@@ -76,7 +76,7 @@ Expected<Type> element_type(const ir::OpContext& c, const Parts& p, size_t k) {
 }
 
 // The types of the body's results, in the caller's sizes.
-Expected<std::vector<Type>> results_of(const ir::OpContext& c, const Parts& p) {
+Expected<std::vector<Type>> results_of(const ir::OpContext& c, const ScanParts& p) {
   const auto inner = [&](size_t i) { return p.body->inputs()[i].types[0]; };
   const auto result = [&](size_t i) { return p.body->type(p.body->outputs()[i].value); };
   BodySizes sizes;
@@ -99,8 +99,8 @@ Expected<std::vector<Type>> results_of(const ir::OpContext& c, const Parts& p) {
   return types;
 }
 
-Expected<std::vector<Type>> infer(const ir::OpContext& c) {
-  ISOMER_TRY(const Parts p, parts_of(c));
+Expected<std::vector<Type>> infer_scan(const ir::OpContext& c) {
+  ISOMER_TRY(const ScanParts p, scan_parts(c));
   ISOMER_TRY(const Dim length, length_of(c, p));
   ISOMER_TRY(std::vector<Type> types, results_of(c, p));
   types.resize(c.output_count());
@@ -116,8 +116,8 @@ Expected<std::vector<Type>> infer(const ir::OpContext& c) {
   return types;
 }
 
-Expected<std::vector<Tensor>> kernel(const ir::OpContext& c) {
-  ISOMER_TRY(const Parts p, parts_of(c));
+Expected<std::vector<Tensor>> run_scan(const ir::OpContext& c) {
+  ISOMER_TRY(const ScanParts p, scan_parts(c));
   ISOMER_TRY(const Dim length, length_of(c, p));
   std::vector<Tensor> states, captured = captured_values(c, p.captures);
   for (size_t k = 0; k < p.states; ++k) states.push_back(*c.value(k));
@@ -165,7 +165,7 @@ Expected<ir::Graph> batch_body(const ir::ForeignNode& n, const ir::GraphBuilder&
 }
 
 // Opset 8 scans whole batches: all values have a leading batch axis, and an optional input of sequence lengths is first.
-Expected<std::vector<ir::Value>> import(ir::ForeignNode& n, ir::GraphBuilder& b) {
+Expected<std::vector<ir::Value>> import_scan(ir::ForeignNode& n, ir::GraphBuilder& b) {
   if (n.version >= 9) return ir::add_as_is(n, b);
   const auto wrong = [](std::string message) { return Diagnostic("E-op", "scan: " + message); };
   if (n.inputs.empty()) return wrong("input 0, the sequence lengths, is missing");
@@ -206,13 +206,13 @@ ir::OpDef op_scan() {
               {.name = "scan_input_directions", .kind = ir::AttrKind::Ints},
               {.name = "scan_output_axes", .kind = ir::AttrKind::Ints},
               {.name = "scan_output_directions", .kind = ir::AttrKind::Ints}};
-  op.infer = infer;
+  op.infer = infer_scan;
   op.infer_unranked = true;
-  op.kernel = kernel;
+  op.kernel = run_scan;
   op.samples = {
       R"(scan(f32[2], f32[3,2]){body=graph @b(%s: f32[2], %x: f32[2]) { return "next"=%x, "each"=%s }, num_scan_inputs=1} -> 2)",
       R"(scan(i64[2], f32[2,3]){body=graph @b(%s: i64[2], %x: f32[2]) { return %s, %x }, num_scan_inputs=1, scan_input_axes=[1], scan_output_directions=[1]} -> 2)"};
-  op.onnx = {{.type = "Scan", .since = {8, 9, 11, 16, 19, 21, 23}, .stable = 9, .import = import}};
+  op.onnx = {{.type = "Scan", .since = {8, 9, 11, 16, 19, 21, 23}, .stable = 9, .import = import_scan}};
   return op;
 }
 

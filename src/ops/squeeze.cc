@@ -49,12 +49,12 @@ Expected<Shape> unsqueezed(const ir::OpContext& c) {
   return Shape(std::move(dims));
 }
 
-Expected<std::vector<ir::Value>> import_axes(ir::ForeignNode& node, ir::GraphBuilder& builder) {
+Expected<std::vector<ir::Value>> import_squeeze_axes(ir::ForeignNode& node, ir::GraphBuilder& builder) {
   if (node.version < 13) ints_to_input(node, builder, "axes", 1);
   return ir::add_as_is(node, builder);
 }
 
-ir::OpDef record(Expected<Shape> (*result)(const ir::OpContext&)) {
+ir::OpDef squeeze_record(Expected<Shape> (*result)(const ir::OpContext&)) {
   ir::OpDef op;
   op.outputs = {{"y", "T"}};
   op.infer = [result](const ir::OpContext& c) -> Expected<std::vector<Type>> {
@@ -72,24 +72,24 @@ ir::OpDef record(Expected<Shape> (*result)(const ir::OpContext&)) {
 }  // namespace
 
 ir::OpDef op_squeeze() {
-  ir::OpDef op = record(squeezed);
+  ir::OpDef op = squeeze_record(squeezed);
   op.name = "squeeze";
   op.doc = "Takes away the given axes, or all axes, of extent 1.";
   op.inputs = {{"data", "T", kAllTypes}, {"axes", "A", DType::I64, ir::Arity::Optional}};
   op.outputs = {{"squeezed", "T"}};
   op.samples = {"squeeze(f32[1,3,1])", "squeeze(f32[1,3,1], [0])", "squeeze(i32[2,1], [-1])"};
-  op.onnx = {{.type = "Squeeze", .since = {1, 11, 13, 21, 23}, .stable = 13, .import = import_axes}};
+  op.onnx = {{.type = "Squeeze", .since = {1, 11, 13, 21, 23}, .stable = 13, .import = import_squeeze_axes}};
   return op;
 }
 
 ir::OpDef op_unsqueeze() {
-  ir::OpDef op = record(unsqueezed);
+  ir::OpDef op = squeeze_record(unsqueezed);
   op.name = "unsqueeze";
   op.doc = "Puts in axes of extent 1 at the given places of the result.";
   op.inputs = {{"data", "T", kAllTypes}, {"axes", "A", DType::I64}};
   op.outputs = {{"expanded", "T"}};
   op.samples = {"unsqueeze(f32[2,3], [0])", "unsqueeze(f32[2,3], [1,-1])", "unsqueeze(i32[], [0])"};
-  op.onnx = {{.type = "Unsqueeze", .since = {1, 11, 13, 21, 23}, .stable = 13, .import = import_axes}};
+  op.onnx = {{.type = "Unsqueeze", .since = {1, 11, 13, 21, 23}, .stable = 13, .import = import_squeeze_axes}};
   return op;
 }
 

@@ -70,7 +70,7 @@ Expected<Vocabulary> vocabulary_of(const ir::OpContext& c) {
 }
 
 // How often each gram stands in a row, with 0 to `skips` numbers left out between its members.
-std::vector<int64_t> count(const Vocabulary& v, const Tensor& x, int64_t first, int64_t length) {
+std::vector<int64_t> count_grams(const Vocabulary& v, const Tensor& x, int64_t first, int64_t length) {
   std::vector<int64_t> counts(v.columns.size(), 0);
   for (int64_t n = v.shortest; n <= v.longest; ++n)
     for (int64_t skip = 0; skip <= (n == 1 ? 0 : std::min(v.skips, length)); ++skip)
@@ -82,14 +82,14 @@ std::vector<int64_t> count(const Vocabulary& v, const Tensor& x, int64_t first, 
   return counts;
 }
 
-Expected<std::vector<Type>> infer(const ir::OpContext& c) {
+Expected<std::vector<Type>> infer_tf_idf(const ir::OpContext& c) {
   ISOMER_TRY(const Vocabulary v, vocabulary_of(c));
   if (c.rank(0) == 1) return std::vector{c.out(0, Shape{v.width})};
   if (c.rank(0) == 2) return std::vector{c.out(0, Shape{c.dim(0, 0), v.width})};
   return c.error(fmt::format("expected a row or a batch of rows, found shape {}", c.shape(0).to_string()));
 }
 
-Expected<std::vector<Tensor>> kernel(const ir::OpContext& c) {
+Expected<std::vector<Tensor>> tf_idf(const ir::OpContext& c) {
   ISOMER_TRY(const Vocabulary v, vocabulary_of(c));
   const Tensor& x = *c.value(0);
   const bool batch = x.rank() == 2;
@@ -100,7 +100,7 @@ Expected<std::vector<Tensor>> kernel(const ir::OpContext& c) {
   const std::vector<double> weights = c.reals("weights");
   const bool frequency = c.text("mode") != "IDF", weighted = c.text("mode") != "TF" && !weights.empty();
   for (int64_t r = 0; r < rows; ++r) {
-    const std::vector<int64_t> counts = count(v, x, r * length, length);
+    const std::vector<int64_t> counts = count_grams(v, x, r * length, length);
     for (size_t g = 0; g < counts.size(); ++g) {
       const double found = frequency ? static_cast<double>(counts[g]) : counts[g] > 0;
       if (found != 0) y.set_real(r * v.width + v.columns[g], found * (weighted ? weights[g] : 1));
@@ -127,8 +127,8 @@ ir::OpDef op_tf_idf_vectorizer() {
               {.name = "pool_int64s", .kind = Ints},
               {.name = "pool_strings", .kind = Strings},
               {.name = "weights", .kind = Reals}};
-  op.infer = infer;
-  op.kernel = kernel;
+  op.infer = infer_tf_idf;
+  op.kernel = tf_idf;
   op.samples = {
       "tf_idf_vectorizer(i64[6] in 0..3){max_gram_length=2, max_skip_count=1, min_gram_length=1, mode=\"TF\", "
       "ngram_counts=[0,2], ngram_indexes=[0,1,3], pool_int64s=[1,2,1,2]}",

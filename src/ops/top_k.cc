@@ -10,7 +10,7 @@
 namespace isomer::ops {
 namespace {
 
-Expected<std::vector<Type>> infer(const ir::OpContext& c) {
+Expected<std::vector<Type>> infer_top_k(const ir::OpContext& c) {
   ISOMER_TRY(const size_t axis, c.axis(c.integer("axis"), c.rank(0)));
   ISOMER_TRY(const auto k, scalar_operand(c, 1));
   const auto n = c.dim(0, axis).constant();
@@ -75,7 +75,7 @@ ir::OpDef op_top_k() {
   op.attrs = {{"axis", ir::AttrKind::Int, int64_t{-1}},
               {"largest", ir::AttrKind::Int, int64_t{1}},
               {"sorted", ir::AttrKind::Int, int64_t{1}}};
-  op.infer = infer;
+  op.infer = infer_top_k;
   op.kernel = top_k;
   op.samples = {"top_k(f32[3,5], [2])", "top_k(i32[4,3], [3]){axis=0, largest=0}"};
   op.onnx = {{.type = "TopK", .since = {1, 10, 11}, .stable = 11, .import = import_top_k}};

@@ -26,7 +26,7 @@ struct Slices {
   }
 };
 
-Expected<std::vector<Type>> infer(const ir::OpContext& c) {
+Expected<std::vector<Type>> infer_unique(const ir::OpContext& c) {
   std::vector<Dim> dims{Dim::invalid()};
   Dim slices = 1;
   for (const Dim& d : c.shape(0).dims()) slices = slices * d;
@@ -106,7 +106,7 @@ ir::OpDef op_unique() {
                 {"inverse_indices", "i64", ir::Arity::Optional},
                 {"counts", "i64", ir::Arity::Optional}};
   op.attrs = {{"axis", ir::AttrKind::Int}, {"sorted", ir::AttrKind::Int, int64_t{1}}};
-  op.infer = infer;
+  op.infer = infer_unique;
   op.kernel = unique;
   op.samples = {"unique(i32[8] in 0..4)", "unique(i32[4,2] in 0..2){axis=0}", "unique(i32[8] in 0..4){sorted=0} -> 4"};
   op.onnx = {{.type = "Unique", .since = {11}, .stable = 11}};
