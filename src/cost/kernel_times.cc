@@ -19,7 +19,8 @@ namespace {
 constexpr int kMoreGoes = 2;
 
 const std::string kTried = "tried ";  // before the key of a rough time
-const std::string kAgain = "again ";  // and of a second one
+// And of a later one.
+std::string again(int look, const std::string& key) { return fmt::format("again {} {}", look, key); }
 
 // Processes that share a store take turns in measuring, so that they do not time each other.
 class Turn {
@@ -188,13 +189,13 @@ std::vector<Subject> KernelTimes::subjects(const std::vector<const Item*>& items
   return out;
 }
 
-std::vector<double> KernelTimes::measure_again(const std::vector<Item>& items) {
+std::vector<double> KernelTimes::measure_again(const std::vector<Item>& items, int look) {
   std::map<std::string, double> seconds;  // by key
   const auto unknown = [&] {
     std::vector<const Item*> open;
     seconds.clear();
     for (const Item& item : items) {
-      const std::string key = kAgain + key_of(item);
+      const std::string key = again(look, key_of(item));
       if (seconds.count(key) > 0) continue;
       const auto known = store_->find(key);
       seconds[key] = known ? known->seconds : 0;
@@ -209,14 +210,14 @@ std::vector<double> KernelTimes::measure_again(const std::vector<Item>& items) {
     const std::vector<Expected<Timing>> times = cost::measure(subjects(open), how());
     for (size_t n = 0; n < open.size(); ++n) {
       if (!times[n].ok() || times[n]->seconds <= 0) continue;
-      const std::string key = kAgain + key_of(*open[n]);
+      const std::string key = again(look, key_of(*open[n]));
       seconds[key] = times[n]->seconds;
       store_->add(key, *times[n]);
       ++measured_;
     }
   }
   std::vector<double> out;
-  for (const Item& item : items) out.push_back(seconds.at(kAgain + key_of(item)));
+  for (const Item& item : items) out.push_back(seconds.at(again(look, key_of(item))));
   return out;
 }
 

@@ -60,9 +60,9 @@ class KernelTimes {
   Known known(const Item& item, bool look_up);
   // Times those that nobody knows, when measuring is on; how many.
   size_t measure(const std::vector<Item>& items);
-  // A second timing of each, apart from the first and kept like it: what many first ones made look best may have been
-  // lucky. Seconds, 0 where a kernel cannot be measured.
-  std::vector<double> measure_again(const std::vector<Item>& items);
+  // A second, third, ... timing of each, apart from those before and kept like them: what many first ones made look best may
+  // have been lucky. Seconds, 0 where a kernel cannot be measured.
+  std::vector<double> measure_again(const std::vector<Item>& items, int look);
   // The same in a hurry, to tell what is worth being measured; no price counts these times. Those that are clearly slower
   // than their limit get a rough one.
   void try_out(const std::vector<Item>& items, const std::vector<double>& limits);

@@ -172,8 +172,7 @@ Expected<Price> Pricer::Impl::price(const ir::Graph& graph, Extent extent, bool 
 Expected<Price> Pricer::price(const ir::Graph& graph, Extent extent) { return impl_->price(graph, extent, true); }
 Expected<Price> Pricer::estimate(const ir::Graph& graph, Extent extent) { return impl_->price(graph, extent, false); }
 
-Expected<Pricer::Comparison> Pricer::compare(const ir::Graph& before, const ir::Graph& after, Extent extent,
-                                             bool again) {
+Expected<Pricer::Comparison> Pricer::compare(const ir::Graph& before, const ir::Graph& after, Extent extent, int look) {
   ISOMER_TRY(const PricedRef was, impl_->plan(before, extent));
   ISOMER_TRY(const PricedRef is, impl_->plan(after, extent));
   std::map<std::string_view, int> counts;  // how many more the second has
@@ -187,8 +186,8 @@ Expected<Pricer::Comparison> Pricer::compare(const ir::Graph& before, const ir::
       if (count != 0) items.push_back(item), more.push_back(std::exchange(count, 0));
     }
   std::vector<double> seconds(items.size(), 0);
-  if (again)
-    seconds = impl_->times.measure_again(items);
+  if (look > 1)
+    seconds = impl_->times.measure_again(items, look);
   else
     impl_->times.measure(items);
   Comparison out;

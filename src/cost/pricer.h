@@ -79,12 +79,13 @@ class Pricer {
   // Never measures, by the analytic model alone.
   Expected<Price> estimate(const ir::Graph& graph, Extent extent = Extent::Model);
 
-  // Two graphs side by side, by the kernels that only one of them has. `again`: these are timed once more.
+  // Two graphs side by side, by the kernels that only one of them has. Each `look` after the first times these
+  // once more.
   struct Comparison {
     double seconds = 0;  // by which `after` differs
     double changed = 0;  // what the kernels take that only `before` has
   };
-  Expected<Comparison> compare(const ir::Graph& before, const ir::Graph& after, Extent extent, bool again);
+  Expected<Comparison> compare(const ir::Graph& before, const ir::Graph& after, Extent extent, int look);
 
   // The best layouts and algorithms, by the times of all kernels that they lead to and of the copies between them.
   Expected<Labelling> label(const ir::Graph& graph, Extent extent = Extent::Model, const LabelOptions& options = {});

@@ -165,11 +165,10 @@ class Optimization {
     };
     confirmed_ = options_.measure && !jointly;
     if (confirmed_)
-      how.compare = [this](const ir::Graph& before, const ir::Graph& after,
-                           bool again) -> Expected<search::Comparison> {
+      how.compare = [this](const ir::Graph& before, const ir::Graph& after, int look) -> Expected<search::Comparison> {
         ISOMER_TRY(const ir::Graph was, with_sizes(before, out_.assumed));
         ISOMER_TRY(const ir::Graph is, with_sizes(after, out_.assumed));
-        ISOMER_TRY(const auto found, pricer_->compare(was, is, cost::Pricer::Extent::Piece, again));
+        ISOMER_TRY(const auto found, pricer_->compare(was, is, cost::Pricer::Extent::Piece, look));
         return search::Comparison{found.seconds, found.changed};
       };
     ISOMER_TRY(search::Outcome outcome, search::optimise(out_.start, ops::table(), rules_, price, estimate, how));

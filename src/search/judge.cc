@@ -36,6 +36,8 @@ bool may_pay(const Node& node) {
   return together && (step.nodes.size() > 1 || step.rule == before.made()[0].rule);
 }
 
+bool is_clear(const Comparison& c) { return -c.seconds > kClearGain * c.changed; }
+
 }  // namespace
 
 Judge::Judge(const Rules& rules, const Cost& price, const Cost& estimate, const Options& options)
@@ -224,8 +226,12 @@ bool Judge::clearly_better(const Node& one, const Node& other, const std::vector
   const auto after = graph_of(other.state.graph(), with(other.state.region(), around));
   if (!before.ok() || !after.ok()) return false;
   if (options_.compare) {
-    const auto found = options_.compare(*before, *after, again);
-    return found.ok() && -found->seconds > kClearGain * found->changed;
+    const auto found = options_.compare(*before, *after, again ? 2 : 1);
+    if (!found.ok()) return false;
+    if (!again || found->seconds >= 0 || is_clear(*found)) return is_clear(*found);
+    // A gain that is there, and less than is asked for: the noise of one look shall not decide.
+    const auto third = options_.compare(*before, *after, 3);
+    return third.ok() && is_clear({found->seconds + third->seconds, found->changed + third->changed});
   }
   const auto was = prices_.cost(*before), is = prices_.cost(*after);
   return was.ok() && is.ok() && *is < (1 - kSafeGain) * *was;

@@ -47,7 +47,7 @@ class Judge {
   std::optional<double> whole_cost(const Node& node, const std::vector<uint32_t>& around);
   std::optional<double> whole_estimate(const rewrite::EditGraph& graph, const Region& region);
   std::optional<double> whole_estimate(const ir::Graph& model);
-  // Whether the second one is better by more than timings are unsure of; `again`: by a second look, where there is one.
+  // Whether the second one is better by more than timings are unsure of; `again`: by looks apart from their costs, where there are such.
   bool clearly_better(const Node& one, const Node& other, const std::vector<uint32_t>& around, bool again) const;
   // Whether the second one, which has a step more, is better by so much that the step is not noise, by a second look too.
   bool pays(const Node& without, const Node& with, const std::vector<uint32_t>& around);

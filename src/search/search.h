@@ -28,8 +28,8 @@ struct Comparison {
   double seconds = 0;  // by which the second one differs
   double changed = 0;  // what only the first one has
 };
-// `again`: by a second look, apart from what their costs are made of.
-using Compare = std::function<Expected<Comparison>(const ir::Graph& before, const ir::Graph& after, bool again)>;
+// By a look at them: the first is what their costs are made of, each later one stands apart from those before it.
+using Compare = std::function<Expected<Comparison>(const ir::Graph& before, const ir::Graph& after, int look)>;
 
 // What rewrites must gain, since the cheapest of many prices is the one with the luckiest timing.
 inline constexpr double kClearGain =

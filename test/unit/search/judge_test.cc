@@ -72,11 +72,12 @@ TEST(Judge, WhatIsLeftIsListedWithItsReason) {
             WhyNot::NoPrice);
 }
 
-// By the toy's costs; `changed` of them differ, and a second look may find nothing.
-Options comparing(double changed, bool found_again) {
+// By the toy's costs; `changed` of them differ, and later looks find these parts of the difference.
+Options comparing(double changed, double second = 1, double third = 1) {
   Options options;
-  options.compare = [=](const ir::Graph& before, const ir::Graph& after, bool again) -> Expected<Comparison> {
-    return Comparison{again && !found_again ? 0 : *toy_cost(after) - *toy_cost(before), changed};
+  options.compare = [=](const ir::Graph& before, const ir::Graph& after, int look) -> Expected<Comparison> {
+    const double part = look == 1 ? 1 : look == 2 ? second : third;
+    return Comparison{part * (*toy_cost(after) - *toy_cost(before)), changed};
   };
   return options;
 }
@@ -90,17 +91,25 @@ WhyNot why_not_merged(const Outcome& outcome) {
 // The cheapest of many timings is the luckiest: what is not found again is not taken.
 TEST(Judge, AGainMustBeThereASecondTime) {
   const ir::Graph g = blocks(1, 3, 3);
-  EXPECT_FALSE(search(g, comparing(2, true)).steps.empty());
-  const Outcome none = search(g, comparing(2, false));
+  EXPECT_FALSE(search(g, comparing(2)).steps.empty());
+  const Outcome none = search(g, comparing(2, 0));
   EXPECT_TRUE(none.steps.empty());
   EXPECT_EQ(why_not_merged(none), WhyNot::Unsure);
+}
+
+// Of 10 that change the merge gains 1.5: a second look that sees some of it, and too little, is not the last word.
+TEST(Judge, AThirdLookDecidesWhereTheSecondIsUndecided) {
+  const ir::Graph g = blocks(1, 3, 3);
+  EXPECT_FALSE(search(g, comparing(10, 0.3, 1)).steps.empty());
+  EXPECT_TRUE(search(g, comparing(10, 0.3, 0.3)).steps.empty());
+  EXPECT_TRUE(search(g, comparing(10, -0.1, 5)).steps.empty());
 }
 
 // The size of a region says nothing about the timings of what changes in it.
 TEST(Judge, AGainIsMeasuredByWhatChanges) {
   const ir::Graph g = blocks(1, 3, 3);
-  EXPECT_FALSE(search(g, comparing(10, true)).steps.empty());
-  const Outcome none = search(g, comparing(100, true));
+  EXPECT_FALSE(search(g, comparing(10)).steps.empty());
+  const Outcome none = search(g, comparing(100));
   EXPECT_TRUE(none.steps.empty());
   EXPECT_EQ(why_not_merged(none), WhyNot::Small);
 }
