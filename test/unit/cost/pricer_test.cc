@@ -156,8 +156,8 @@ TEST(Pricer, TheSecondLookIsAtWhatDiffers) {
   EXPECT_EQ(timed->compare(one, other, model, 2)->seconds, first->seconds);
   EXPECT_EQ(timed->compare(other, one, model, 2)->seconds, -first->seconds);
   EXPECT_EQ(timed->measured(), measured);
-  EXPECT_NEAR(timed->compare(one, other, model, 1)->seconds,
-              timed->price(other)->seconds - timed->price(one)->seconds, 1e-12);
+  EXPECT_NEAR(timed->compare(one, other, model, 1)->seconds, timed->price(other)->seconds - timed->price(one)->seconds,
+              1e-12);
 }
 
 // Threads that ask at the same time get one answer, the one that is kept.
