@@ -17,8 +17,6 @@ constexpr uint64_t kClimbs = 8, kClimbWork = 5'000'000;  // comparisons of one c
 constexpr uint64_t kSearchNodes = 100'000;
 constexpr size_t kSearchItems = 64;
 
-uint64_t rounded_up(uint64_t bytes) { return (bytes + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT; }
-
 // What has a place of its own.
 struct Item {
   uint64_t size = 0;
@@ -28,7 +26,7 @@ struct Item {
 
 using Order = std::vector<size_t>;
 
-struct Layout {
+struct Placement {
   std::vector<uint64_t> offsets;
   uint64_t height = 0;
 };
@@ -59,8 +57,8 @@ uint64_t peak(const std::vector<Item>& items) {
 }
 
 // Items in the given order, each in the smallest gap that holds it (or the lowest one), else on top.
-Layout place(const std::vector<Item>& items, const Order& order, bool smallest_gap, uint64_t* work = nullptr) {
-  Layout layout{std::vector<uint64_t>(items.size()), 0};
+Placement place(const std::vector<Item>& items, const Order& order, bool smallest_gap, uint64_t* work = nullptr) {
+  Placement placement{std::vector<uint64_t>(items.size()), 0};
   std::vector<size_t> placed;  // by offset
   placed.reserve(items.size());
   for (const size_t i : order) {
@@ -68,7 +66,7 @@ Layout place(const std::vector<Item>& items, const Order& order, bool smallest_g
     uint64_t top = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
     for (const size_t p : placed) {
       if (!items[p].meets(item)) continue;
-      const uint64_t begin = layout.offsets[p];
+      const uint64_t begin = placement.offsets[p];
       if (begin > top && begin - top >= item.size && begin - top < best_gap) {
         best = top;
         best_gap = smallest_gap ? begin - top : 0;
@@ -76,14 +74,14 @@ Layout place(const std::vector<Item>& items, const Order& order, bool smallest_g
       top = std::max(top, begin + items[p].size);
     }
     const uint64_t offset = best == UINT64_MAX ? top : best;
-    layout.offsets[i] = offset;
-    layout.height = std::max(layout.height, offset + item.size);
+    placement.offsets[i] = offset;
+    placement.height = std::max(placement.height, offset + item.size);
     const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
-                                     [&](uint64_t o, size_t p) { return o < layout.offsets[p]; });
+                                     [&](uint64_t o, size_t p) { return o < placement.offsets[p]; });
     placed.insert(at, i);
     if (work) *work += placed.size();
   }
-  return layout;
+  return placement;
 }
 
 template <class Key>
@@ -119,21 +117,21 @@ std::vector<Order> greedy_orders(const std::vector<Item>& items) {
 }
 
 // Height first; then by how much items end above the bound, so that a step towards a lower height counts too.
-std::pair<uint64_t, uint64_t> quality(const std::vector<Item>& items, const Layout& layout, uint64_t bound) {
+std::pair<uint64_t, uint64_t> quality(const std::vector<Item>& items, const Placement& placement, uint64_t bound) {
   uint64_t excess = 0;
   for (size_t i = 0; i < items.size(); ++i) {
-    const uint64_t top = layout.offsets[i] + items[i].size;
+    const uint64_t top = placement.offsets[i] + items[i].size;
     excess += top > bound ? top - bound : 0;
   }
-  return {layout.height, excess};
+  return {placement.height, excess};
 }
 
 // Moves an item that ends too high, or one that lives at the same time, to another place in the order, and keeps what is not
 // worse.
-void climb(const std::vector<Item>& items, Order order, uint64_t bound, uint64_t seed, Layout& best) {
+void climb(const std::vector<Item>& items, Order order, uint64_t bound, uint64_t seed, Placement& best) {
   Random random(seed);
   uint64_t work = 0;
-  Layout current = place(items, order, true, &work);
+  Placement current = place(items, order, true, &work);
   auto current_quality = quality(items, current, bound);
   while (best.height > bound && work < kClimbWork) {
     std::vector<size_t> high, near;
@@ -150,7 +148,7 @@ void climb(const std::vector<Item>& items, Order order, uint64_t bound, uint64_t
     const auto at = [&](size_t k) { return next.begin() + static_cast<ptrdiff_t>(k); };
     if (from < to) std::rotate(at(from), at(from) + 1, at(to) + 1);
     if (to < from) std::rotate(at(to), at(from), at(from) + 1);
-    Layout trial = place(items, next, random.below(2) == 0, &work);
+    Placement trial = place(items, next, random.below(2) == 0, &work);
     const auto trial_quality = quality(items, trial, bound);
     const uint64_t allowed = seed % 2 == 0 ? current_quality.second : UINT64_MAX;  // wander on the level, or only climb
     if (trial_quality.first > current_quality.first || trial_quality.second > allowed) continue;
@@ -161,11 +159,11 @@ void climb(const std::vector<Item>& items, Order order, uint64_t bound, uint64_t
   }
 }
 
-// Exact for few items: some best layout has every item directly on top of others it meets, and can be built from the bottom
+// Exact for few items: some best placement has every item directly on top of others it meets, and can be built from the bottom
 // up; so items are placed in the order of their offsets, each as low as those before allow.
 class Search {
  public:
-  Search(const std::vector<Item>& items, uint64_t bound, Layout& best)
+  Search(const std::vector<Item>& items, uint64_t bound, Placement& best)
       : items_(items), bound_(bound), best_(best), offsets_(items.size()), floor_(items.size()), used_(items.size()) {}
 
   void run() { descend(0, 0); }
@@ -173,7 +171,7 @@ class Search {
  private:
   bool done() const { return best_.height <= bound_ || nodes_ > kSearchNodes; }
 
-  // No layout below the best one is left when some item cannot end below it.
+  // No placement below the best one is left when some item cannot end below it.
   bool hopeless() const {
     for (size_t i = 0; i < items_.size(); ++i) {
       if (!used_[i] && floor_[i] + items_[i].size >= best_.height) return true;
@@ -221,21 +219,21 @@ class Search {
 
   const std::vector<Item>& items_;
   const uint64_t bound_;
-  Layout& best_;
+  Placement& best_;
   std::vector<uint64_t> offsets_, floor_;  // floor_: the lowest place that those already placed leave
   std::vector<bool> used_;
   uint64_t nodes_ = 0;
 };
 
-Layout solve(const std::vector<Item>& items, uint64_t bound) {
-  Layout best;
+Placement solve(const std::vector<Item>& items, uint64_t bound) {
+  Placement best;
   best.height = UINT64_MAX;
   Order best_order;
   for (const Order& order : greedy_orders(items)) {
     for (const bool smallest_gap : {true, false}) {
-      Layout layout = place(items, order, smallest_gap);
-      if (layout.height < best.height) {
-        best = std::move(layout);
+      Placement placement = place(items, order, smallest_gap);
+      if (placement.height < best.height) {
+        best = std::move(placement);
         best_order = order;
       }
       if (best.height == bound) return best;
@@ -250,6 +248,8 @@ Layout solve(const std::vector<Item>& items, uint64_t bound) {
 }
 
 }  // namespace
+
+uint64_t rounded_up(uint64_t bytes) { return (bytes + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT; }
 
 Arena plan_arena(std::span<const Interval> intervals) {
   const size_t count = intervals.size();
@@ -282,9 +282,9 @@ Arena plan_arena(std::span<const Interval> intervals) {
   arena.offsets.resize(count);
   if (items.empty()) return arena;
   arena.lower_bound = peak(items);
-  const Layout layout = solve(items, arena.lower_bound);
-  arena.bytes = layout.height;
-  for (size_t k = 0; k < items.size(); ++k) arena.offsets[owner[k]] = layout.offsets[k];
+  const Placement placement = solve(items, arena.lower_bound);
+  arena.bytes = placement.height;
+  for (size_t k = 0; k < items.size(); ++k) arena.offsets[owner[k]] = placement.offsets[k];
   for (size_t i = 0; i < count; ++i) {
     if (root[i] != i) arena.offsets[i] = arena.offsets[root[i]] + at[i];
   }

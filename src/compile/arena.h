@@ -9,6 +9,9 @@
 
 namespace isomer::compile {
 
+// To a multiple of ISO_ALIGNMENT.
+uint64_t rounded_up(uint64_t bytes);
+
 struct Interval {
   uint64_t bytes = 0;
   int first = 0, last = 0;  // the steps that need it, both included

@@ -16,10 +16,7 @@ using te::Kind;
 
 namespace {
 
-constexpr double kSmallestScale = 1e-30, kLargestScale = 1e30;
 constexpr int64_t kMostSummed = (int64_t{1} << 24) / 255;  // bytes whose sum a float holds
-
-bool is_binary(const Expr& e, BinaryOp op) { return e->kind == Kind::Binary && e->binary == op; }
 
 // (held - zero) * scale, element by element: `held` are bytes, or floats that are such integers.
 struct Dequantised {

@@ -19,7 +19,7 @@ namespace isomer::compile {
 
 namespace {
 
-constexpr int kDeepest = 16;
+constexpr int kDeepestBody = 16;
 
 // Calls are those nodes that are no expressions. For each node its round: expressions of a round come before its calls, and
 // read those of earlier rounds only.
@@ -287,7 +287,7 @@ Expected<Lowered> Composer::graph(const ir::Graph& whole) const {
 
 Expected<Composer::Body> Composer::body(const ir::Graph& g, const std::vector<Type>& types,
                                         const std::vector<std::optional<Tensor>>& contents) const {
-  if (depth >= kDeepest) return Diagnostic{"E-compile-node", "bodies of control flow are nested too deeply"};
+  if (depth >= kDeepestBody) return Diagnostic{"E-compile-node", "bodies of control flow are nested too deeply"};
   ISOMER_TRY(ir::Graph sized, passes::specialise(g, types, contents, table));
   // Naive code is the reference for the other, and keeps to what is written.
   ISOMER_TRY(const auto plain, passes::parse_passes("fold_constants,inline_branches,dead_code"));

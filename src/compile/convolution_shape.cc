@@ -25,16 +25,16 @@ int64_t points_of(const ModelStage& s) {
   return n;
 }
 
-struct Along {
+struct AxisStep {
   int axis = -1;
   int64_t step = 1;
 };
 
 // A dim of the input that a position and perhaps a tap move along: index = position + tap - padding, each with its step.
-bool take_window_dim(const Linear& index, const Contraction& c, Along& position, Along& tap) {
+bool take_window_dim(const Linear& index, const Contraction& c, AxisStep& position, AxisStep& tap) {
   for (const auto& [axis, by] : index.terms) {
     const bool deep = std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
-    Along& taken = deep ? tap : position;
+    AxisStep& taken = deep ? tap : position;
     if (by < 1 || taken.axis >= 0) return false;
     taken = {axis, by};
   }
@@ -43,7 +43,7 @@ bool take_window_dim(const Linear& index, const Contraction& c, Along& position,
 
 // The frames of a video: as above, or one position that has no axis.
 bool take_frames(const Linear& index, const Contraction& c, ConvolutionShape& s) {
-  Along frame, through;
+  AxisStep frame, through;
   if (!take_window_dim(index, c, frame, through) && frame.axis >= 0) return false;
   if (frame.axis < 0 && (index.terms.size() > 1 || (index.terms.size() == 1 && through.axis < 0))) return false;
   s.frames = frame.axis, s.step_frames = frame.step;
@@ -116,7 +116,7 @@ std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Grou
     if (!image.terms.empty()) s.images = image.terms.begin()->first;
   }
   const Linear rows = *linear(c.a->args[s.row_dim]), columns = *linear(c.a->args[s.column_dim]);
-  Along row, column, down, across;
+  AxisStep row, column, down, across;
   if (!take_window_dim(rows, c, row, down) || !take_window_dim(columns, c, column, across)) return std::nullopt;
   s.rows = row.axis, s.columns = column.axis, s.down = down.axis, s.across = across.axis;
   s.step_rows = row.step, s.step_columns = column.step, s.step_down = down.step, s.step_across = across.step;

@@ -20,6 +20,7 @@ struct TaskSize {
   double work = 1;
   int64_t most = 1;
 };
+constexpr TaskSize kWindowTasks{40000, 256};  // of sums over windows
 loop::Stmt as_tasks(loop::Stmt body, const std::vector<LoopAxis>& axes, double flops, const TaskSize& size,
                     int& next_var);
 

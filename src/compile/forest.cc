@@ -38,11 +38,6 @@ float rounded_down(double v) {
   return static_cast<double>(f) > v ? std::nextafter(f, -std::numeric_limits<float>::infinity()) : f;
 }
 
-std::vector<int64_t> ints(const ir::Node& n, const char* name) {
-  const auto* v = n.attrs.get<std::vector<int64_t>>(name);
-  return v ? *v : std::vector<int64_t>();
-}
-
 Tensor numbers(const std::vector<int64_t>& v) {
   Tensor t(DType::U32, {static_cast<int64_t>(v.size())});
   for (size_t i = 0; i < v.size(); ++i) t.set_integer(static_cast<int64_t>(i), v[i]);
@@ -59,11 +54,11 @@ struct Tables {
   std::string combine = "sum";
 
   explicit Tables(const ir::Node& n) {
-    features = ints(n, "features");
-    children = ints(n, "children");
-    roots = ints(n, "roots");
-    targets = ints(n, "targets");
-    const std::vector<int64_t> starts = ints(n, "starts");
+    features = ints_of(n, "features");
+    children = ints_of(n, "children");
+    roots = ints_of(n, "roots");
+    targets = ints_of(n, "targets");
+    const std::vector<int64_t> starts = ints_of(n, "starts");
     thresholds = n.attrs.get<Tensor>("thresholds")->to_reals();
     weights = n.attrs.get<Tensor>("weights")->to_reals();
     if (const auto* how = n.attrs.get<std::string>("combine")) combine = *how;
@@ -72,7 +67,7 @@ struct Tables {
     leaves = static_cast<int64_t>(starts.size());  // one more, which votes for nothing
     nodes = power_of_two(inner + leaves);
     find_depths();
-    const std::vector<int64_t> flags = ints(n, "missing");
+    const std::vector<int64_t> flags = ints_of(n, "missing");
     for (size_t i = 0; i < flags.size(); ++i)
       if (flags[i] != 0) features[i] |= kMissing, missing = true;
     for (int64_t& c : children) c = place(c);
@@ -317,8 +312,8 @@ class Forest {
 Expected<Lowered> forest_votes(const Composer& composer, const ir::Graph& g, const ir::Node& n) {
   if (!composer.lowers) return Lowered{};
   const std::vector<int64_t> dims = g.type(n.inputs[0]).shape.values();
-  if (dims[1] >= kMissing || ints(n, "features").size() >= (size_t{1} << 30) ||
-      ints(n, "targets").size() >= (size_t{1} << 31))
+  if (dims[1] >= kMissing || ints_of(n, "features").size() >= (size_t{1} << 30) ||
+      ints_of(n, "targets").size() >= (size_t{1} << 31))
     return cannot_compile(n, "its trees are larger than a module can hold");
   return Forest(composer, g, n).run();
 }

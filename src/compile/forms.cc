@@ -81,6 +81,8 @@ int64_t price(const Expr& e) {
   return cost + (has_function(e) ? 20 : 0);
 }
 
+bool is_binary(const Expr& e, BinaryOp op) { return e->kind == Kind::Binary && e->binary == op; }
+
 bool is_move(const Expr& body) { return body->kind == Kind::Read; }
 
 namespace {

@@ -26,6 +26,12 @@ std::optional<Linear> linear(const te::Expr& index);
 // When an index is exactly one variable: its axis id.
 std::optional<int> plain_var(const te::Expr& index);
 
+// Whether it is this operation of two.
+bool is_binary(const te::Expr& e, te::BinaryOp op);
+
+// Scales between these are finite, and far enough from the ends of a float that the product of two is too.
+constexpr double kSmallestScale = 1e-30, kLargestScale = 1e30;
+
 // Element-by-element reads of one value in an expression.
 std::vector<te::Expr> reads_of(const te::Expr& e, int value);
 

@@ -14,11 +14,6 @@ using te::Expr;
 
 namespace {
 
-std::vector<int64_t> ints(const ir::Node& n, const char* name) {
-  const auto* v = n.attrs.get<std::vector<int64_t>>(name);
-  return v ? *v : std::vector<int64_t>();
-}
-
 // All grams of one length, sorted, as many as a power of two: the last one is repeated.
 struct Length {
   int64_t length = 0, size = 0;
@@ -27,7 +22,7 @@ struct Length {
 
 // The record has checked what the attributes say.
 std::vector<Length> lengths_of(const ir::Node& n) {
-  const std::vector<int64_t> pool = ints(n, "pool_int64s"), starts = ints(n, "ngram_counts");
+  const std::vector<int64_t> pool = ints_of(n, "pool_int64s"), starts = ints_of(n, "ngram_counts");
   const int64_t shortest = *n.attrs.get<int64_t>("min_gram_length"), longest = *n.attrs.get<int64_t>("max_gram_length");
   std::vector<Length> out;
   int64_t id = 0;
@@ -52,7 +47,7 @@ std::vector<Length> lengths_of(const ir::Node& n) {
 class Grams {
  public:
   Grams(const Composer& composer, const ir::Graph& g, const ir::Node& n)
-      : n_(n), a_(n.names[0], composer.options.target), w_("grams"), columns_(ints(n, "ngram_indexes")) {
+      : n_(n), a_(n.names[0], composer.options.target), w_("grams"), columns_(ints_of(n, "ngram_indexes")) {
     const Type& type = g.type(n.inputs[0]);
     const std::vector<int64_t> dims = type.shape.values(), out = n.types[0].shape.values();
     rows_ = dims.size() == 2 ? dims[0] : 1;

@@ -19,7 +19,7 @@ struct Part {
   int64_t start;
 };
 
-struct Joined {
+struct JoinedParts {
   size_t dim = 0;
   std::vector<Part> parts;  // in order, covering the dim
 };
@@ -43,7 +43,7 @@ std::optional<int64_t> part_start(const StageGraph& g, const ModelStage& s, cons
 
 // The branches of select(x < c, left, right) over one axis x, in order, each all of one value: those on positions from
 // `from` to `to`.
-bool take_parts(const StageGraph& g, const ModelStage& s, const Expr& e, int64_t from, int64_t to, Joined& out) {
+bool take_parts(const StageGraph& g, const ModelStage& s, const Expr& e, int64_t from, int64_t to, JoinedParts& out) {
   const te::Axis& axis = s.axes[out.dim];
   if (e->kind == Kind::Select) {
     const Expr& c = e->args[0];
@@ -60,14 +60,14 @@ bool take_parts(const StageGraph& g, const ModelStage& s, const Expr& e, int64_t
   return true;
 }
 
-std::optional<Joined> joined(const StageGraph& g, const ModelStage& s) {
+std::optional<JoinedParts> joined(const StageGraph& g, const ModelStage& s) {
   if (s.body->kind != Kind::Select) return std::nullopt;
   const Expr& first = s.body->args[0];
   if (first->kind != Kind::Binary || first->args[0]->kind != Kind::Var) return std::nullopt;
   const auto axis =
       std::find_if(s.axes.begin(), s.axes.end(), [&](const te::Axis& a) { return a.id == first->args[0]->var; });
   if (axis == s.axes.end()) return std::nullopt;
-  Joined out;
+  JoinedParts out;
   out.dim = static_cast<size_t>(axis - s.axes.begin());
   if (!take_parts(g, s, s.body, 0, axis->extent.value(), out)) return std::nullopt;
   return out;
@@ -104,7 +104,7 @@ class Hosting {
            v.dtype == value(whole.value).dtype && p.value != whole.value && v.elements() > 0;
   }
 
-  void host(ModelStage& s, const Joined& j) {
+  void host(ModelStage& s, const JoinedParts& j) {
     if (pinned_[static_cast<size_t>(s.value)]) return;
     for (size_t i = 0; i < j.parts.size(); ++i)
       for (size_t k = 0; k < i; ++k)
@@ -175,7 +175,7 @@ class Sinking {
     return found;
   }
 
-  std::optional<Joined> whole_of(int index) const {
+  std::optional<JoinedParts> whole_of(int index) const {
     const ModelStage& s = g_.stages[static_cast<size_t>(index)];
     const DType made = g_.values[static_cast<size_t>(s.value)].dtype;
     if (s.is_reduction() || !s.runs() || (made != DType::F32 && made != DType::U8 && made != DType::I8))
@@ -201,7 +201,7 @@ class Sinking {
   }
 
   // The whole and its parts are of the type that is made of them.
-  void retype(const Joined& j, int whole, DType type) {
+  void retype(const JoinedParts& j, int whole, DType type) {
     for (const Part& p : j.parts) g_.values[static_cast<size_t>(p.value)].dtype = type;
     StageValue& v = g_.values[static_cast<size_t>(whole)];
     v.dtype = type;
@@ -213,7 +213,7 @@ class Sinking {
     s.body = retyped(s.body);
   }
 
-  void sink(ModelStage& s, const Joined& j) {
+  void sink(ModelStage& s, const JoinedParts& j) {
     const int whole = source(s);
     for (const Part& p : j.parts) {
       ModelStage& m = g_.stages[static_cast<size_t>(g_.values[static_cast<size_t>(p.value)].stage)];

@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "compile/arena.h"
 #include "runtime/cpu.h"
 #include "runtime/memory.h"
 
@@ -11,31 +12,29 @@ namespace isomer::compile {
 
 namespace {
 
-uint64_t padded_size(const Weight& weight) {
-  return (weight.size + ISO_SLACK + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT;
-}
-
-// Memory from the system, in large pages where it is large.
-class Mapped {
- public:
-  Mapped() = default;
-  ~Mapped() { iso_unmap(memory_, size_); }
-  Mapped(const Mapped&) = delete;
-  Mapped& operator=(const Mapped&) = delete;
-  std::byte* allocate(uint64_t size) {
-    size_ = size;
-    memory_ = iso_map(size);
-    return static_cast<std::byte*>(memory_);
-  }
-
- private:
-  void* memory_ = nullptr;
-  uint64_t size_ = 0;
-};
+uint64_t padded_size(const Weight& weight) { return rounded_up(weight.size + ISO_SLACK); }
 
 }  // namespace
 
 struct HostProgram::Tables {
+  // Memory from the system, in large pages where it is large.
+  class Mapped {
+   public:
+    Mapped() = default;
+    ~Mapped() { iso_unmap(memory_, size_); }
+    Mapped(const Mapped&) = delete;
+    Mapped& operator=(const Mapped&) = delete;
+    std::byte* allocate(uint64_t size) {
+      size_ = size;
+      memory_ = iso_map(size);
+      return static_cast<std::byte*>(memory_);
+    }
+
+   private:
+    void* memory_ = nullptr;
+    uint64_t size_ = 0;
+  };
+
   Plan plan;
   std::string features;
   std::vector<iso_tensor> inputs, outputs;
@@ -96,7 +95,8 @@ Expected<iso_place> HostProgram::Tables::place(const Place& at, const Step& step
     case Space::Weight: break;
   }
   if (at.index >= weights.size() || at.offset > plan.weights[at.index].size) {
-    return Diagnostic("E-plan", "The kernel " + quoted(step.function) + " reads a weight that the plan does not have.");
+    return Diagnostic("E-plan",
+                      "The kernel " + isomer::quoted(step.function) + " reads a weight that the plan does not have.");
   }
   return iso_place{ISO_AT_ADDRESS, 0, reinterpret_cast<uintptr_t>(weights[at.index]) + at.offset};
 }
@@ -105,7 +105,7 @@ Expected<void> HostProgram::Tables::add_step(const Step& step, const Lookup& loo
   const bool runs = step.control == Control::Kernel;
   const iso_kernel kernel = runs ? lookup(step.function) : nullptr;
   if (runs && !kernel)
-    return Diagnostic("E-plan", "The kernel " + quoted(step.function) + " of the plan was not compiled.");
+    return Diagnostic("E-plan", "The kernel " + isomer::quoted(step.function) + " of the plan was not compiled.");
   std::vector<iso_place>& arguments = places.emplace_back();
   for (const Place& at : step.arguments) {
     ISOMER_TRY(const iso_place resolved, place(at, step));

@@ -18,10 +18,9 @@ using te::Kind;
 
 namespace {
 
-constexpr int kDeepest = 8;            // stages between a product and its bytes
+constexpr int kMostBetween = 8;        // stages between a product and its bytes
 constexpr int64_t kMostSteps = 65000;  // of a sum whose products of bytes stay inside I32: 2^31 / (255 * 128)
 constexpr int64_t kExactFloats = int64_t{1} << 24;  // integers up to here are floats
-constexpr double kSmallestScale = 1e-30, kLargestScale = 1e30;
 
 // (byte - zero) * scale; zero and scale may be empty.
 struct Factor {
@@ -92,7 +91,7 @@ class IntegerProducts {
   }
 
   std::optional<Factor> factor(const Expr& e, int depth = 0) const {
-    if (depth > kDeepest) return std::nullopt;
+    if (depth > kMostBetween) return std::nullopt;
     if (e->kind == Kind::Read) {
       const auto body = computed(e);
       return body ? factor(*body, depth + 1) : std::nullopt;

@@ -58,7 +58,8 @@ Expected<void> check(const std::vector<Variant>& variants, size_t sizes) {
   for (size_t i = 0; i < variants.size(); ++i) {
     const Plan &plan = variants[i].plan, &like = variants[i % sizes].plan;
     if (plan.target.arch != first.target.arch) {
-      return Diagnostic("E-module", "The variants " + quoted(first.target.name) + " and " + quoted(plan.target.name) +
+      return Diagnostic("E-module", "The variants " + isomer::quoted(first.target.name) + " and " +
+                                        isomer::quoted(plan.target.name) +
                                         " are for different architectures; write one module for each.");
     }
     if (!same_ports(plan.inputs, like.inputs) || !same_ports(plan.outputs, like.outputs)) {
@@ -68,7 +69,7 @@ Expected<void> check(const std::vector<Variant>& variants, size_t sizes) {
     for (const Step& step : plan.steps) own.insert(step.function);
     for (const std::string_view name : own) {
       if (!kernels.insert(name).second) {
-        return Diagnostic("E-module", "Two variants of a module have a kernel named " + quoted(name) + ".");
+        return Diagnostic("E-module", "Two variants of a module have a kernel named " + isomer::quoted(name) + ".");
       }
     }
   }
@@ -157,7 +158,8 @@ Expected<std::string> linked_head(const std::vector<Variant>& variants, size_t s
   const loop::Arch arch = variants[0].plan.target.arch;
   const std::vector<RuntimeObject> runtime = runtime_objects(arch);
   if (runtime.empty()) {
-    return Diagnostic("E-module", "This build of Isomer has no runtime for " + quoted(variants[0].plan.target.name) +
+    return Diagnostic("E-module", "This build of Isomer has no runtime for " +
+                                      isomer::quoted(variants[0].plan.target.name) +
                                       "; build it where clang-19 is installed.");
   }
   ISOMER_TRY(const std::string tables, module_tables(variants, sizes, weights));
@@ -192,11 +194,13 @@ Expected<ModuleSize> write_module(const std::string& path, const std::vector<Var
   OutputFile file(path);
   const uint16_t machine = elf_machine(variants[0].plan.target.arch);
   if (!write_parts(file, head, weights, machine)) {
-    return Diagnostic("E-file", "The module " + quoted(path) + " cannot be written: " + std::strerror(errno) + ".");
+    return Diagnostic("E-file",
+                      "The module " + isomer::quoted(path) + " cannot be written: " + std::strerror(errno) + ".");
   }
   const ModuleSize size{file.written(), weights.bytes};
   if (!file.finish()) {
-    return Diagnostic("E-file", "The module " + quoted(path) + " cannot be written: " + std::strerror(errno) + ".");
+    return Diagnostic("E-file",
+                      "The module " + isomer::quoted(path) + " cannot be written: " + std::strerror(errno) + ".");
   }
   return size;
 }

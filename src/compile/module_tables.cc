@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "compile/arena.h"
 #include "compile/elf.h"
 #include "compile/host_program.h"
 #include "runtime/isomer_seal.h"
@@ -12,8 +13,6 @@
 namespace isomer::compile {
 
 namespace {
-
-uint64_t rounded_up(uint64_t bytes) { return (bytes + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT; }
 
 uint64_t content_hash(const Weight& weight) {
   iso_hash hash;
@@ -84,14 +83,14 @@ class Builder {
       case Space::Input: return iso_place{ISO_IN_INPUT, place.index, place.offset};
       case Space::Output: return iso_place{ISO_IN_OUTPUT, place.index, place.offset};
       case Space::Address:
-        return Diagnostic("E-module", "The step " + quoted(origin_text(step.origin)) +
+        return Diagnostic("E-module", "The step " + isomer::quoted(origin_text(step.origin)) +
                                           " is run by a kernel of this process, which a module cannot hold.");
       case Space::Weight: break;
     }
     const Plan& plan = variants_[variant].plan;
     if (place.index >= plan.weights.size() || place.offset > plan.weights[place.index].size) {
       return Diagnostic("E-plan",
-                        "The kernel " + quoted(step.function) + " reads a weight that the plan does not have.");
+                        "The kernel " + isomer::quoted(step.function) + " reads a weight that the plan does not have.");
     }
     return iso_place{ISO_IN_WEIGHTS, 0, weights_.offsets[variant][place.index] + place.offset};
   }

@@ -9,11 +9,11 @@ namespace isomer::compile {
 
 namespace {
 
-constexpr int kDeepest = 16;
+constexpr int kDeepestExpansion = 16;
 
 // The expansion of a node that has to be opened. One that cannot be made is left to whoever lowers the node.
 std::optional<ir::Graph> hidden(const ir::Graph& g, const ir::Node& n, const ir::OpTable& table, int depth) {
-  if (!n.op->expand || depth > kDeepest) return std::nullopt;
+  if (!n.op->expand || depth > kDeepestExpansion) return std::nullopt;
   auto body = ir::expand(ir::context_of(g, n, table));
   if (!body.ok()) return std::nullopt;
   for (const ir::Node& inner : body->nodes())

@@ -25,13 +25,11 @@ using te::Kind;
 
 namespace {
 
-constexpr int64_t kWidestGroup = 32;  // channels that share planes; more are better off as a matrix product
-constexpr double kTaskWork = 40000;   // operations that are worth a task of their own
-constexpr int64_t kMostTasks = 256;
-constexpr int64_t kLines = 8;    // of a tile,
-constexpr int64_t kSums = 24;    // of all its outputs together,
-constexpr int64_t kOutputs = 4;  // and so many of these at most
-constexpr int64_t kMostBands = 16;
+constexpr int64_t kMostSharing = 32;  // channels that share planes; more are better off as a matrix product
+constexpr int64_t kLines = 8;         // of a tile,
+constexpr int64_t kSums = 24;         // of all its outputs together,
+constexpr int64_t kOutputs = 4;       // and so many of these at most
+constexpr int64_t kMostPlaneBands = 16;
 
 class Planes : KernelWriter {
  public:
@@ -115,7 +113,7 @@ void Planes::cut_bands() {
   const auto fits = [&](int64_t n) {
     return (s_.y.step * (n * lines_ - 1) + reach) * line_bytes <= scene_.target.l2_bytes / 2;
   };
-  int64_t each = std::clamp<int64_t>(std::max(tiles / kMostBands, reach / (2 * lines_ * s_.y.step)), 1, tiles);
+  int64_t each = std::clamp<int64_t>(std::max(tiles / kMostPlaneBands, reach / (2 * lines_ * s_.y.step)), 1, tiles);
   while (each > 1 && !fits(each)) --each;
   band_ = std::min(each * lines_, s_.y.extent());
 }
@@ -381,7 +379,7 @@ Stmt Planes::tiles(const Values& outer, const Expr& band) {
 
 std::optional<Kernel> Planes::make(std::string name) {
   const int64_t copied = s_.planes() * plane_ + lanes_;
-  if (copied * 4 > scene_.target.l2_bytes / 2 || s_.shared > kWidestGroup) return std::nullopt;
+  if (copied * 4 > scene_.target.l2_bytes / 2 || s_.shared > kMostSharing) return std::nullopt;
   if (outputs_ * lines_ * s_.x.points() > kMostStatements) return std::nullopt;
   kernel_.function.name = std::move(name);
   accesses_.emplace(scene_, group_, group_.rows, kernel_);
@@ -413,7 +411,7 @@ std::optional<Kernel> Planes::make(std::string name) {
   const int64_t elements = rows * s_.shared * s_.y.extent() * s_.x.extent();
   const int64_t taps = s_.planes() * s_.x.points() * s_.y.points();
   const double flops = static_cast<double>(elements) * static_cast<double>(taps * (1 + price(stage_.body->args[0])));
-  kernel_.function.body = as_tasks(std::move(body), axes, flops, {kTaskWork, kMostTasks}, next_var_);
+  kernel_.function.body = as_tasks(std::move(body), axes, flops, kWindowTasks, next_var_);
   finish(kernel_, scene_, group_, flops);
   return std::move(kernel_);
 }

@@ -63,6 +63,11 @@ const Row* row_of(const ir::Node& n) {
 
 }  // namespace
 
+std::vector<int64_t> ints_of(const ir::Node& n, const char* name) {
+  const auto* v = n.attrs.get<std::vector<int64_t>>(name);
+  return v ? *v : std::vector<int64_t>();
+}
+
 bool is_procedure(const ir::Node& n) { return row_of(n) != nullptr; }
 
 std::optional<Expected<Lowered>> procedure(const Composer& composer, const ir::Graph& g, const ir::Node& n) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "compile/compose.h"
 
@@ -14,6 +15,9 @@ namespace isomer::compile {
 std::optional<Expected<Lowered>> procedure(const Composer& composer, const ir::Graph& graph, const ir::Node& node);
 
 bool is_procedure(const ir::Node& node);
+
+// The integers of an attribute; none when it is absent.
+std::vector<int64_t> ints_of(const ir::Node& node, const char* name);
 
 // By operator, each in a file for its kind.
 Expected<Lowered> scatter_elements(const Composer& composer, const ir::Graph& graph, const ir::Node& node);

@@ -17,12 +17,9 @@ using te::Kind;
 
 namespace {
 
-constexpr double kSmallestScale = 1e-30, kLargestScale = 1e30;
-constexpr int kDeepest = 6;                    // factors of a constant in each other
+constexpr int kDeepestConstant = 6;            // factors of a constant in each other
 constexpr int kMostTerms = 64;                 // that a division spreads over
 constexpr int64_t kLargestConstant = 1 << 16;  // elements of a factor or a bias
-
-bool is_binary(const Expr& e, BinaryOp op) { return e->kind == Kind::Binary && e->binary == op; }
 
 // A number as it is stored in between, without the rounding to float.
 Expr unstored(const Expr& e) {
@@ -46,7 +43,7 @@ class Requantised {
 
   // A number made of constants and of the stage's axes.
   bool is_constant(const Expr& e, int depth = 0) const {
-    if (depth > kDeepest) return false;
+    if (depth > kDeepestConstant) return false;
     if (e->kind == Kind::Real || e->kind == Kind::Int) return true;
     if (e->kind == Kind::Read)
       return value(e->tensor).constant &&

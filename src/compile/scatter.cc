@@ -15,12 +15,6 @@ using te::Expr;
 
 namespace {
 
-int64_t product(const std::vector<int64_t>& dims) {
-  int64_t n = 1;
-  for (const int64_t d : dims) n *= d;
-  return n;
-}
-
 Expr combined(const ir::Node& n, const Expr& old, const Expr& update) {
   const std::string* name = n.attrs.get<std::string>("reduction");
   const bool logical = old.dtype() == DType::Bool;
@@ -51,11 +45,11 @@ class Scatter {
     for (const ir::Value& v : n.inputs)
       if (!v.is_none()) types_.push_back(g.type(v));
     dims_ = data_.shape.values();
-    if (product(dims_) == 0) return;
-    loop::Function copy = copy_loops(data_.dtype, product(dims_));
+    if (elements_of(dims_) == 0) return;
+    loop::Function copy = copy_loops(data_.dtype, elements_of(dims_));
     copy.origin = origin_of(n);
     a_.add(std::move(copy), {{Space::Input, 0, 0}, {Space::Output, 0, 0}},
-           2.0 * static_cast<double>(product(dims_)) * static_cast<double>(size_of(data_.dtype)));
+           2.0 * static_cast<double>(elements_of(dims_)) * static_cast<double>(size_of(data_.dtype)));
   }
 
   std::vector<int64_t> dims(size_t input) const { return types_[input].shape.values(); }
@@ -83,7 +77,7 @@ class Scatter {
 Expected<Lowered> scatter_elements(const Composer& composer, const ir::Graph& g, const ir::Node& n) {
   Scatter s(composer, g, n);
   const std::vector<int64_t> where = s.dims(1);
-  if (product(where) == 0 || product(s.data()) == 0) return std::move(s).unchanged();
+  if (elements_of(where) == 0 || elements_of(s.data()) == 0) return std::move(s).unchanged();
   const auto rank = static_cast<int64_t>(where.size());
   const int64_t* given = n.attrs.get<int64_t>("axis");
   const auto axis = static_cast<size_t>(given ? *given < 0 ? *given + rank : *given : 0);
@@ -113,7 +107,8 @@ Expected<Lowered> scatter_nd(const Composer& composer, const ir::Graph& g, const
   const auto depth = static_cast<size_t>(where.back());
   where.pop_back();
   const std::vector<int64_t>& data = s.data();
-  const int64_t count = product(where), slice = product({data.begin() + static_cast<ptrdiff_t>(depth), data.end()});
+  const int64_t count = elements_of(where),
+                slice = elements_of({data.begin() + static_cast<ptrdiff_t>(depth), data.end()});
   if (count * slice == 0) return std::move(s).unchanged();
   std::vector<int64_t> dims(data.begin(), data.begin() + static_cast<ptrdiff_t>(depth));
   dims.push_back(slice);
@@ -134,7 +129,7 @@ Expected<Lowered> scatter_nd(const Composer& composer, const ir::Graph& g, const
 Expected<Lowered> max_unpool(const Composer& composer, const ir::Graph& g, const ir::Node& n) {
   Assembly a(n.names[0], composer.options.target);
   const std::vector<int64_t> in = g.type(n.inputs[0]).shape.values(), to = n.types[0].shape.values();
-  if (product(to) == 0) return cannot_compile(n, "its result is empty");
+  if (elements_of(to) == 0) return cannot_compile(n, "its result is empty");
   // Without the window's own shape here: the node without its third input has it as its type.
   ir::GraphBuilder b(composer.table, "natural");
   ISOMER_TRY(const ir::Value x, b.input("x", g.type(n.inputs[0])));
@@ -144,22 +139,22 @@ Expected<Lowered> max_unpool(const Composer& composer, const ir::Graph& g, const
   const std::vector<int64_t> from = b.type(natural[0]).shape.values();
   const DType type = n.types[0].dtype, bits = bits_of(type);
   FunctionWriter zero("zero");
-  const int cleared = zero.argument(bits, {product(to)}, true);
-  const te::Axis z = zero.axis(product(to));
+  const int cleared = zero.argument(bits, {elements_of(to)}, true);
+  const te::Axis z = zero.axis(elements_of(to));
   loop::Function clear =
       std::move(zero).finish(FunctionWriter::over(z, Stmt::store(cleared, {Expr(z)}, Expr::integer(bits, 0))));
   clear.origin = origin_of(n);
   a.add(std::move(clear), {{Space::Output, 0, 0}});
-  if (product(in) == 0) return std::move(a).finish();
+  if (elements_of(in) == 0) return std::move(a).finish();
   FunctionWriter w("unpool");
-  const int values = w.argument(bits, {product(in)}, false), indices = w.argument(DType::I64, {product(in)}, false),
-            out = w.argument(bits, to, true);
-  const te::Axis p = w.axis(product(in));
+  const int values = w.argument(bits, {elements_of(in)}, false),
+            indices = w.argument(DType::I64, {elements_of(in)}, false), out = w.argument(bits, to, true);
+  const te::Axis p = w.axis(elements_of(in));
   const Expr at = w.read(indices, {Expr(p)});
-  const Expr wrong = at < Expr(0) || at >= Expr(product(from));
+  const Expr wrong = at < Expr(0) || at >= Expr(elements_of(from));
   std::vector<Expr> places;
   std::vector<Expr> inside;
-  int64_t step = product(from);
+  int64_t step = elements_of(from);
   for (size_t d = 0; d < from.size(); ++d) {
     step /= from[d];
     Expr place = te::floor_mod(te::floor_div(at, Expr(step)), Expr(from[d]));

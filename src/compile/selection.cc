@@ -15,12 +15,6 @@ using te::Expr;
 
 namespace {
 
-int64_t product(const std::vector<int64_t>& dims) {
-  int64_t n = 1;
-  for (const int64_t d : dims) n *= d;
-  return n;
-}
-
 const Tensor* constant(const ir::Graph& g, const ir::Node& n, size_t i) {
   if (i >= n.inputs.size() || n.inputs[i].is_none()) return nullptr;
   const ir::Node& from = g.node(n.inputs[i].node);
@@ -42,7 +36,7 @@ int64_t most_boxes(const ir::Graph& g, const ir::Node& n) {
 // The reference refuses more conditions than there are elements.
 bool conditions_fit(const std::vector<int64_t>& dims, const ir::Node& n, int64_t conditions) {
   const int64_t* given = n.attrs.get<int64_t>("axis");
-  if (!given) return conditions <= product(dims);
+  if (!given) return conditions <= elements_of(dims);
   const int64_t axis = *given < 0 ? *given + static_cast<int64_t>(dims.size()) : *given;
   return conditions <= dims[static_cast<size_t>(axis)];
 }
@@ -51,7 +45,7 @@ std::optional<int64_t> most_results(const ir::Graph& g, const ir::Node& n) {
   for (const ir::Value& v : n.inputs)
     if (!v.is_none() && !g.type(v).shape.is_static()) return std::nullopt;
   const auto dims = [&](size_t i) { return g.type(n.inputs[i]).shape.values(); };
-  if (n.op->name == "non_zero") return product(dims(0));
+  if (n.op->name == "non_zero") return elements_of(dims(0));
   if (n.op->name == "compress")
     return conditions_fit(dims(0), n, dims(1)[0]) ? std::optional(dims(1)[0]) : std::nullopt;
   if (n.op->name == "unique") return slices_of(g, n);
@@ -87,7 +81,7 @@ loop::Function compress(const ir::Graph& g, const ir::Node& n, int64_t most) {
   const Type& type = g.type(n.inputs[0]);
   std::vector<int64_t> dims = type.shape.values();
   const int64_t* given = n.attrs.get<int64_t>("axis");
-  if (!given) dims = {product(dims)};
+  if (!given) dims = {elements_of(dims)};
   const auto rank = static_cast<int64_t>(dims.size());
   const int64_t axis = given ? *given < 0 ? *given + rank : *given : 0;
   int64_t outer = 1, inner = 1;

@@ -13,7 +13,7 @@ using te::Expr;
 
 namespace {
 
-constexpr int64_t kFew = 24;
+constexpr int64_t kMostOneByOne = 24;
 
 class TopK {
  public:
@@ -33,7 +33,7 @@ class TopK {
     const te::Axis row = w_.axis(outer_ * inner_);
     o_ = te::floor_div(Expr(row), Expr(inner_));
     c_ = te::floor_mod(Expr(row), Expr(inner_));
-    Stmt body = k_ <= kFew ? one_by_one() : sorted();
+    Stmt body = k_ <= kMostOneByOne ? one_by_one() : sorted();
     return std::move(w_).finish(FunctionWriter::over(row, std::move(body), LoopKind::Parallel));
   }
 

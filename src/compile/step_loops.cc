@@ -33,6 +33,12 @@ DType bits_of(DType type) {
   }
 }
 
+int64_t elements_of(const std::vector<int64_t>& dims) {
+  int64_t n = 1;
+  for (const int64_t d : dims) n *= d;
+  return n;
+}
+
 loop::Function copy_loops(DType type, int64_t elements) {
   const DType bits = bits_of(type);
   loop::Function f;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "loop/stmt.h"
 #include "tensor/dtype.h"
@@ -11,6 +12,9 @@ namespace isomer::compile {
 
 // Integers of the same size, so that copies keep every bit.
 DType bits_of(DType type);
+
+// Of a tensor with these dims.
+int64_t elements_of(const std::vector<int64_t>& dims);
 
 // (from, to): so many elements as they are.
 loop::Function copy_loops(DType type, int64_t elements);

@@ -20,9 +20,7 @@ namespace {
 
 constexpr size_t kMostBorderTiles = 8;  // beyond, the code is larger than what it saves
 constexpr int64_t kWidestGroup = 32;    // channels of a group
-constexpr double kTaskWork = 40000;     // operations that are worth a task of their own
-constexpr int64_t kMostTasks = 256;
-constexpr int64_t kLine = 64;  // bytes that memory moves at once
+constexpr int64_t kLine = 64;           // bytes that memory moves at once
 
 }  // namespace
 
@@ -197,9 +195,8 @@ std::optional<Kernel> Windows::make(std::string name) {
   for (const LoopAxis& a : axes) rows *= a.extent;
   const double flops =
       static_cast<double>(rows * s_.x * s_.c) * static_cast<double>(s_.taps() * (1 + price(stage_.body->args[0])));
-  const TaskSize size{kTaskWork, kMostTasks};
-  kernel_.function.body = strips ? as_banded_tasks(std::move(body), chunk, axes, flops, size, next_var_)
-                                 : as_tasks(std::move(body), axes, flops, size, next_var_);
+  kernel_.function.body = strips ? as_banded_tasks(std::move(body), chunk, axes, flops, kWindowTasks, next_var_)
+                                 : as_tasks(std::move(body), axes, flops, kWindowTasks, next_var_);
   finish(kernel_, scene_, group_, flops);
   return std::move(kernel_);
 }

@@ -40,7 +40,8 @@ Expected<zoo::Options> parse_zoo_options(const std::string& text) {
     const std::string key = item.substr(0, equals);
     const auto value = equals == std::string::npos ? std::nullopt : number(item.substr(equals + 1));
     if (!value || *value < 0)
-      return Diagnostic("E-zoo-option", fmt::format("expected KEY=NUMBER in zoo options, found {}", quoted(item)));
+      return Diagnostic("E-zoo-option",
+                        fmt::format("expected KEY=NUMBER in zoo options, found {}", isomer::quoted(item)));
     if (key == "batch")
       o.batch = *value;
     else if (key == "image")
@@ -56,7 +57,7 @@ Expected<zoo::Options> parse_zoo_options(const std::string& text) {
     else
       return Diagnostic(
           "E-zoo-option",
-          fmt::format("expected batch, image, sequence, layers, fused_norms or seed, found {}", quoted(key)));
+          fmt::format("expected batch, image, sequence, layers, fused_norms or seed, found {}", isomer::quoted(key)));
   }
   return o;
 }
@@ -80,14 +81,15 @@ Expected<Model> load_model(const std::string& spec) {
 Expected<void> save_model(const ir::Graph& graph, const std::string& path) {
   if (path.ends_with(".iso")) return ir::save_text(graph, path);
   if (path.ends_with(".onnx")) return onnx::save(graph, path);
-  return Diagnostic("E-output-name", fmt::format("expected an output named *.onnx or *.iso, found {}", quoted(path)));
+  return Diagnostic("E-output-name",
+                    fmt::format("expected an output named *.onnx or *.iso, found {}", isomer::quoted(path)));
 }
 
 Expected<std::pair<std::string, std::vector<int64_t>>> parse_shape(const std::string& text) {
   const size_t colon = text.rfind(':');
   const auto wrong = [&] {
     return Diagnostic("E-shape-option",
-                      fmt::format("expected a shape such as name:1x3x224x224, found {}", quoted(text)));
+                      fmt::format("expected a shape such as name:1x3x224x224, found {}", isomer::quoted(text)));
   };
   if (colon == std::string::npos || colon == 0) return wrong();
   std::string dims = text.substr(colon + 1);
@@ -106,7 +108,8 @@ Expected<std::pair<std::string, int64_t>> parse_dim(const std::string& text) {
   const size_t equals = text.rfind('=');
   const auto v = equals == std::string::npos ? std::nullopt : number(std::string_view(text).substr(equals + 1));
   if (!v || *v < 0 || equals == 0)
-    return Diagnostic("E-dim-option", fmt::format("expected a dimension such as batch=4, found {}", quoted(text)));
+    return Diagnostic("E-dim-option",
+                      fmt::format("expected a dimension such as batch=4, found {}", isomer::quoted(text)));
   return std::pair(text.substr(0, equals), *v);
 }
 
@@ -121,8 +124,9 @@ Expected<Type> bound_type(const ir::Node& input, const Bindings& b) {
     for (size_t i = 0; fits && t.shape.has_rank() && i < wanted.rank(); ++i)
       fits = !t.shape[i].is_const() || t.shape[i] == wanted[i];
     if (!fits)
-      return Diagnostic("E-shape-option", fmt::format("input {} is declared {}, the shape given is {}",
-                                                      quoted(input.names[0]), t.to_string(), wanted.to_string()));
+      return Diagnostic("E-shape-option",
+                        fmt::format("input {} is declared {}, the shape given is {}", isomer::quoted(input.names[0]),
+                                    t.to_string(), wanted.to_string()));
     t.shape = wanted;
   }
   if (!t.shape.has_rank()) return t;
@@ -142,10 +146,10 @@ Expected<void> check_names(const ir::Graph& g, const Bindings& b) {
     std::string all;
     for (const ir::Node& n : g.inputs()) {
       known |= n.names[0] == name;
-      all += (all.empty() ? "" : ", ") + quoted(n.names[0]);
+      all += (all.empty() ? "" : ", ") + isomer::quoted(n.names[0]);
     }
     if (!known)
-      return Diagnostic("E-input-name", fmt::format("the model has no input {}; it has {}", quoted(name), all));
+      return Diagnostic("E-input-name", fmt::format("the model has no input {}; it has {}", isomer::quoted(name), all));
   }
   std::vector<std::string> symbols;
   for (const ir::Node& n : g.inputs())
@@ -153,9 +157,9 @@ Expected<void> check_names(const ir::Graph& g, const Bindings& b) {
   for (const auto& [name, value] : b.dims)
     if (std::find(symbols.begin(), symbols.end(), name) == symbols.end()) {
       std::string all;
-      for (const std::string& s : symbols) all += (all.empty() ? "" : ", ") + quoted(s);
-      return Diagnostic("E-dim-name", fmt::format("the model has no dynamic dimension {}; it has {}", quoted(name),
-                                                  all.empty() ? "none" : all));
+      for (const std::string& s : symbols) all += (all.empty() ? "" : ", ") + isomer::quoted(s);
+      return Diagnostic("E-dim-name", fmt::format("the model has no dynamic dimension {}; it has {}",
+                                                  isomer::quoted(name), all.empty() ? "none" : all));
     }
   return {};
 }
@@ -189,8 +193,9 @@ Expected<ir::Output> find_output(const ir::Graph& g, const std::string& name) {
     for (uint32_t k = 0; k < g.node(i).names.size(); ++k)
       if (g.node(i).names[k] == name && !name.empty()) return ir::Output{name, {i, k}};
   std::string all;
-  for (const ir::Output& o : g.outputs()) all += (all.empty() ? "" : ", ") + quoted(o.name);
-  return Diagnostic("E-output-name", fmt::format("the model has no value {}; its outputs are {}", quoted(name), all));
+  for (const ir::Output& o : g.outputs()) all += (all.empty() ? "" : ", ") + isomer::quoted(o.name);
+  return Diagnostic("E-output-name",
+                    fmt::format("the model has no value {}; its outputs are {}", isomer::quoted(name), all));
 }
 
 }  // namespace
@@ -201,7 +206,7 @@ Expected<ir::Graph> with_outputs(const ir::Graph& g, const std::vector<std::stri
   for (const std::string& name : names) {
     ISOMER_TRY(const ir::Output o, find_output(g, name));
     if (std::ranges::any_of(wanted, [&](const ir::Output& w) { return w.name == name; }))
-      return Diagnostic("E-output-name", fmt::format("output {} is given twice", quoted(name)));
+      return Diagnostic("E-output-name", fmt::format("output {} is given twice", isomer::quoted(name)));
     needed[o.value.node] = true;
     wanted.push_back(o);
   }

@@ -36,7 +36,8 @@ Expected<ModuleFile::Port> port_of(const iso_tensor* tensor) {
   }
   port.dims.assign(tensor->dims, tensor->dims + tensor->rank);
   if (port.dtype == DType::Opaque) {
-    return Diagnostic("E-module", "The tensor " + quoted(port.name) + " of the module has an unknown element type.");
+    return Diagnostic("E-module",
+                      "The tensor " + isomer::quoted(port.name) + " of the module has an unknown element type.");
   }
   ISOMER_CHECK_OK(checked_elements(port.dtype, port.dims));
   return port;

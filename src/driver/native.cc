@@ -161,10 +161,6 @@ struct Native::Impl {};
 Native::Native(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Native::~Native() = default;
 
-namespace {
-Diagnostic no_generator() { return {"E-no-compiler", "this Isomer was built without a code generator (ISOMER_LLVM)"}; }
-}  // namespace
-
 Expected<std::shared_ptr<Native>> Native::build(const ir::Graph&, const NativeOptions&) { return no_generator(); }
 Expected<std::vector<Tensor>> Native::run(const std::vector<Tensor>&) { return no_generator(); }
 NativeFacts Native::facts() const { return {}; }

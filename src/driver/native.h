@@ -19,6 +19,11 @@ struct Watch;
 
 namespace isomer::driver {
 
+// Why nothing can be compiled where Isomer is built without a code generator.
+inline Diagnostic no_generator() {
+  return {"E-no-compiler", "this Isomer was built without a code generator (ISOMER_LLVM)"};
+}
+
 struct NativeOptions {
   int threads = 0;     // of one run; 0: one per core
   bool naive = false;  // every stage a kernel of its own, plain loops, floats in double: the compiled reference

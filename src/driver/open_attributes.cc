@@ -14,16 +14,17 @@ namespace {
 
 using rewrite::Rule;
 
-struct Kind {
+struct AttributeKind {
   std::string attribute;
   std::vector<std::string> names;
   bool may_be_zero = false;
 };
 
 // Pads of a window that stays inside them come before the window: with both open at once most proofs fail.
-const std::array<Kind, 3>& kinds() {
-  static const std::array<Kind, 3> all = {Kind{"strides", {"sh", "sw"}}, Kind{"dilations", {"dh", "dw"}},
-                                          Kind{"pads", {"pt", "pl", "pb", "pr"}, true}};
+const std::array<AttributeKind, 3>& kinds() {
+  static const std::array<AttributeKind, 3> all = {AttributeKind{"strides", {"sh", "sw"}},
+                                                   AttributeKind{"dilations", {"dh", "dw"}},
+                                                   AttributeKind{"pads", {"pt", "pl", "pb", "pr"}, true}};
   return all;
 }
 
@@ -39,7 +40,7 @@ bool replace_all(std::string& text, const std::string& from, const std::string& 
 std::string joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
 // The rule's text with every list "attribute=[numbers]" of one value as names; nothing where there is none.
-std::optional<std::string> opened(const std::string& text, const Kind& kind) {
+std::optional<std::string> opened(const std::string& text, const AttributeKind& kind) {
   const std::string head = kind.attribute + "=[";
   const size_t at = text.find(head);
   if (at == std::string::npos) return std::nullopt;
@@ -75,7 +76,7 @@ std::optional<Rule> proved(const std::string& text, const Rule& like) {
 
 OpenedRule open_attributes(const Rule& rule) {
   OpenedRule out{rule, false};
-  for (const Kind& kind : kinds()) {
+  for (const AttributeKind& kind : kinds()) {
     const auto text = opened(rewrite::print(out.rule, false), kind);
     if (!text) continue;
     if (auto r = proved(*text, rule)) out = {*std::move(r), true};

@@ -128,10 +128,9 @@ Expected<int64_t> import_store(const std::string& path, const std::string& file)
 
 #else
 
+#include "driver/native.h"
+
 namespace isomer::driver {
-namespace {
-Diagnostic no_generator() { return {"E-no-compiler", "this Isomer was built without a code generator (ISOMER_LLVM)"}; }
-}  // namespace
 
 Expected<Pricing> price_model(const ir::Graph&, const std::vector<Tensor>&, const PricingOptions&) {
   return no_generator();

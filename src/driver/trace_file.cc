@@ -13,8 +13,8 @@ namespace isomer::driver {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr const char* kFormat = "isomer trace";
-constexpr int kVersion = 1;
+constexpr const char* kTraceFormat = "isomer trace";
+constexpr int kTraceVersion = 1;
 
 Json written(const search::Application& a) {
   Json inputs = Json::array();
@@ -27,8 +27,8 @@ Json written(const search::Application& a) {
 // The library throws where a file has another shape than asked for; nothing of that leaves this function.
 Expected<Trace> parse_trace(const std::string& text) {
   const Json j = Json::parse(text, nullptr, false);
-  if (j.is_discarded() || !j.is_object() || j.value("format", Json()) != kFormat ||
-      j.value("version", Json()) != kVersion)
+  if (j.is_discarded() || !j.is_object() || j.value("format", Json()) != kTraceFormat ||
+      j.value("version", Json()) != kTraceVersion)
     return Diagnostic("E-trace", "");
   Trace t;
   try {
@@ -76,8 +76,8 @@ std::string print(const Trace& trace) {
     steps.push_back(
         {{"before", s.before}, {"after", s.after}, {"repeated", s.repeated}, {"applications", applications}});
   }
-  Json j = {{"format", kFormat},    {"version", kVersion},    {"model", trace.model},
-            {"start", trace.start}, {"result", trace.result}, {"steps", steps}};
+  Json j = {{"format", kTraceFormat}, {"version", kTraceVersion}, {"model", trace.model},
+            {"start", trace.start},   {"result", trace.result},   {"steps", steps}};
   if (!trace.labels.empty()) j["labels"] = trace.labels;
   if (!trace.considered.empty()) j["considered"] = to_json(trace.considered);
   return j.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

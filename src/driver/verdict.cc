@@ -6,8 +6,8 @@ namespace isomer::driver {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr const char* kFormat = "isomer verdict";
-constexpr int kVersion = 2;
+constexpr const char* kVerdictFormat = "isomer verdict";
+constexpr int kVerdictVersion = 2;
 
 Json written(const Figures& f) {
   return {f.operators, f.parameters, f.kernels, f.estimated, f.priced, f.measured, f.weight_bytes, f.arena_bytes};
@@ -41,8 +41,8 @@ Figures read_figures(const Json& j) {
 }  // namespace
 
 std::string print(const Verdict& v) {
-  return Json{{"format", kFormat},
-              {"version", kVersion},
+  return Json{{"format", kVerdictFormat},
+              {"version", kVerdictVersion},
               {"result", v.result},
               {"when", v.when},
               {"changed", v.changed},
@@ -58,8 +58,8 @@ std::string print(const Verdict& v) {
 // The library throws where a text has another shape than asked for; nothing of that leaves this function.
 std::optional<Verdict> parse_verdict(const std::string& text) {
   const Json j = Json::parse(text, nullptr, false);
-  if (j.is_discarded() || !j.is_object() || j.value("format", Json()) != kFormat ||
-      j.value("version", Json()) != kVersion)
+  if (j.is_discarded() || !j.is_object() || j.value("format", Json()) != kVerdictFormat ||
+      j.value("version", Json()) != kVerdictVersion)
     return std::nullopt;
   Verdict v;
   try {

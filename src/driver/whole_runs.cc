@@ -18,9 +18,9 @@
 namespace isomer::driver {
 namespace {
 
-constexpr int kTurnRuns = 2;      // samples of each kind
+constexpr int kTurnSamples = 2;   // of each kind
 constexpr double kTurnShare = 5;  // turns take one of so many seconds
-constexpr double kTurnSeconds = 0.01;
+constexpr double kLeastTurnSeconds = 0.01;
 constexpr double kLeastSeconds = 0.001;  // of a sample
 
 using Clock = std::chrono::steady_clock;
@@ -92,7 +92,7 @@ Expected<int> WholeRuns::Impl::runs(compile::Runner& runner) {
 Expected<void> WholeRuns::Impl::run() {
   ISOMER_CHECK_OK(plain.run_into(inputs, outputs));
   watch->look();
-  for (int i = 0; i < kTurnRuns; ++i) {
+  for (int i = 0; i < kTurnSamples; ++i) {
     ISOMER_TRY(const int count, runs(plain));
     whole.push_back(watch->stop(count));
   }
@@ -103,7 +103,7 @@ Expected<void> WholeRuns::Impl::run_profiled() {
   ISOMER_CHECK_OK(profiled.run_into(inputs, outputs));
   new_times();
   watch->look();
-  for (int i = 0; i < kTurnRuns; ++i) {
+  for (int i = 0; i < kTurnSamples; ++i) {
     ISOMER_TRY(const int count, runs(profiled));
     watch->stop();
     const std::vector<double> seconds = new_times();
@@ -124,7 +124,7 @@ Expected<void> WholeRuns::turn() {
   do {
     ISOMER_CHECK_OK(impl_->run());
     ISOMER_CHECK_OK(impl_->run_profiled());
-  } while (seconds_since(start) < kTurnSeconds);
+  } while (seconds_since(start) < kLeastTurnSeconds);
   impl_->spent += seconds_since(start);
   ++impl_->turns;
   return {};

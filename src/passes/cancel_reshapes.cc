@@ -8,7 +8,7 @@
 namespace isomer::passes {
 namespace {
 
-constexpr size_t kMaxDepth = 8;  // element-wise nodes between two changes of shape
+constexpr size_t kMaxReshapeDepth = 8;  // element-wise nodes between two changes of shape
 
 bool is_view(const std::string& op) {
   return op == "reshape" || op == "flatten" || op == "squeeze" || op == "unsqueeze";
@@ -75,7 +75,7 @@ bool move_below(Editor& e, uint32_t id) {
   std::vector<Link> chain;
   Value y = e.node(id).inputs[0];
   while (!view(e, y)) {
-    const auto at = chain.size() < kMaxDepth ? only_operand(e, y) : std::nullopt;
+    const auto at = chain.size() < kMaxReshapeDepth ? only_operand(e, y) : std::nullopt;
     if (!at) return false;
     chain.push_back({y.node, *at});
     y = e.node(y.node).inputs[*at];
@@ -94,7 +94,7 @@ bool move_below(Editor& e, uint32_t id) {
 }
 
 // f(view(a), view(b)) -> view(f(a, b)) where a and b have one shape.
-bool sink(Editor& e, uint32_t id) {
+bool sink_views(Editor& e, uint32_t id) {
   const ir::Node& f = e.node(id);
   std::vector<Value> inputs;
   for (const Value& v : f.inputs) {
@@ -139,7 +139,7 @@ Expected<ir::Graph> cancel_reshapes(const ir::Graph& graph, PassContext& context
   return rewrite_everywhere(graph, context, [](Editor& e, uint32_t id) {
     if (gives_back(e, id)) return e.replace({id, 0}, e.node(id).inputs[0]);
     if (is_view(e.node(id).op->name)) return merge_views(e, id) || move_below(e, id);
-    return e.node(id).inputs.size() > 1 && sink(e, id);
+    return e.node(id).inputs.size() > 1 && sink_views(e, id);
   });
 }
 

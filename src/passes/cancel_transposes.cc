@@ -11,7 +11,7 @@ namespace {
 
 using Order = std::vector<size_t>;  // axis k of the result is axis order[k] of the operand
 
-constexpr int kMaxDepth = 8;                     // element-wise nodes between two transposes
+constexpr int kMaxTransposeDepth = 8;            // element-wise nodes between two transposes
 constexpr int64_t kMaxMoved = int64_t{1} << 16;  // bytes of a constant that is transposed on the way
 
 // The order of a transpose node; nothing for another node.
@@ -132,12 +132,12 @@ bool simplify_transpose(Editor& e, uint32_t id) {
     return e.replace({id, 0}, is_identity(both) ? source : e.add("transpose", {source}, perm_attr(both)));
   }
   if (to_reshape(e, id, *order)) return true;
-  if (e.constant(x) || undone(e, x, *order, kMaxDepth, false).is_none()) return false;
-  return e.replace({id, 0}, undone(e, x, *order, kMaxDepth, true));
+  if (e.constant(x) || undone(e, x, *order, kMaxTransposeDepth, false).is_none()) return false;
+  return e.replace({id, 0}, undone(e, x, *order, kMaxTransposeDepth, true));
 }
 
 // f(transpose(a), transpose(b)) -> transpose(f(a, b))
-bool sink(Editor& e, uint32_t id) {
+bool sink_transposes(Editor& e, uint32_t id) {
   const std::vector<Value> inputs = e.node(id).inputs;
   std::optional<Order> order;
   size_t transposes = 0;
@@ -194,7 +194,7 @@ Expected<ir::Graph> cancel_transposes(const ir::Graph& graph, PassContext& conte
     const std::string& op = e.node(id).op->name;
     if (op == "transpose") return simplify_transpose(e, id);
     if (op == "gemm" || op == "matmul") return absorb(e, id);
-    return e.node(id).inputs.size() > 1 && sink(e, id);
+    return e.node(id).inputs.size() > 1 && sink_transposes(e, id);
   });
 }
 

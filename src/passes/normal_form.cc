@@ -59,17 +59,17 @@ std::optional<Normal> spread(const Editor& e, Value x, Value under) {
 }
 
 // The operand beside the result of `op`, which only this node reads, and that node.
-struct Beside {
+struct BesideResult {
   uint32_t norm;
   Value other;
 };
-std::optional<Beside> beside(const Editor& e, uint32_t id, std::string_view outer, std::string_view op) {
+std::optional<BesideResult> beside(const Editor& e, uint32_t id, std::string_view outer, std::string_view op) {
   const ir::Node& n = e.node(id);
   if (n.op->name != outer) return std::nullopt;
   for (size_t i : {0, 1}) {
     const ir::Node* norm = e.made_by(n.inputs[i], op);
     if (norm && norm->types.size() == 1 && e.uses(n.inputs[i]) == 1 && e.type(n.inputs[i]) == n.types[0])
-      return Beside{n.inputs[i].node, n.inputs[1 - i]};
+      return BesideResult{n.inputs[i].node, n.inputs[1 - i]};
   }
   return std::nullopt;
 }

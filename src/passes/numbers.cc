@@ -6,7 +6,7 @@
 namespace isomer::passes {
 namespace {
 
-constexpr int kMaxDepth = 12;
+constexpr int kMaxTermDepth = 12;
 constexpr size_t kMaxDegree = 3;
 
 using Coefficients = std::vector<double>;
@@ -87,13 +87,13 @@ bool is_near(double a, double b, DType type) {
 
 std::optional<Product> product(const Editor& e, Value v) {
   Product out;
-  collect(e, v, true, kMaxDepth, out);
+  collect(e, v, true, kMaxTermDepth, out);
   if (out.factors.size() == 1 && out.factors[0] == v) return std::nullopt;
   return out;
 }
 
 std::optional<std::vector<double>> polynomial(const Editor& e, Value v, Value x) {
-  auto c = walk(e, v, x, kMaxDepth);
+  auto c = walk(e, v, x, kMaxTermDepth);
   while (c && !c->empty() && c->back() == 0) c->pop_back();
   return c;
 }

@@ -11,9 +11,9 @@ namespace isomer::passes {
 namespace {
 
 // What is needed of each operand, from all its readers together: they must agree.
-class Needs {
+class OperandNeeds {
  public:
-  explicit Needs(size_t operands) : axes_(operands), whole_(operands) {}
+  explicit OperandNeeds(size_t operands) : axes_(operands), whole_(operands) {}
 
   bool slice(size_t operand, size_t axis) {
     if (operand >= axes_.size() || whole_[operand] || (axes_[operand] && *axes_[operand] != axis)) return false;
@@ -34,7 +34,7 @@ class Needs {
 // Through the stages of a program, from a result back to the operands.
 class Stages {
  public:
-  Stages(const te::Program& program, Needs& needs) : program_(program), needs_(needs) {}
+  Stages(const te::Program& program, OperandNeeds& needs) : program_(program), needs_(needs) {}
 
   bool slice(int slot, size_t axis) {
     if (is_operand(slot)) return needs_.slice(static_cast<size_t>(slot), axis);
@@ -71,14 +71,14 @@ class Stages {
   }
 
   const te::Program& program_;
-  Needs& needs_;
+  OperandNeeds& needs_;
   std::set<std::pair<int, size_t>> seen_;  // slot and axis; SIZE_MAX: the whole
 };
 
 // Through the nodes of an expansion.
 class Nodes {
  public:
-  Nodes(const ir::OpContext& context, const ir::Graph& body, Needs& needs)
+  Nodes(const ir::OpContext& context, const ir::Graph& body, OperandNeeds& needs)
       : body_(body), table_(context.table()), needs_(needs) {
     for (size_t i = 0; i < context.input_count(); ++i)
       if (context.has(i)) operands_.push_back(i);
@@ -110,7 +110,7 @@ class Nodes {
 
   const ir::Graph& body_;
   const ir::OpTable& table_;
-  Needs& needs_;
+  OperandNeeds& needs_;
   std::vector<size_t> operands_;  // by input of the body
   std::set<std::tuple<uint32_t, uint32_t, size_t>> seen_;
 };
@@ -119,7 +119,7 @@ class Nodes {
 
 std::optional<OperandAxes> operand_axes(const ir::OpContext& context, size_t axis, size_t result) {
   const ir::OpDef& op = context.op();
-  Needs needs(context.input_count());
+  OperandNeeds needs(context.input_count());
   bool is = false;
   if (!op.pure) return std::nullopt;
   if (op.compute) {

@@ -53,7 +53,7 @@ bool same_heads(const Editor& e, Value a, Value b) {
          x[1].is_const();
 }
 
-bool recognise(Editor& e, uint32_t id) {
+bool recognise_attention_at(Editor& e, uint32_t id) {
   const ir::Node& n = e.node(id);
   const Value shares = n.inputs[0], v = n.inputs[1];
   const ir::Node* softmax = e.made_by(shares, "softmax");
@@ -72,8 +72,9 @@ bool recognise(Editor& e, uint32_t id) {
 }  // namespace
 
 Expected<ir::Graph> recognise_attention(const ir::Graph& graph, PassContext& context) {
-  return rewrite_everywhere(graph, context,
-                            [](Editor& e, uint32_t id) { return e.node(id).op->name == "matmul" && recognise(e, id); });
+  return rewrite_everywhere(graph, context, [](Editor& e, uint32_t id) {
+    return e.node(id).op->name == "matmul" && recognise_attention_at(e, id);
+  });
 }
 
 }  // namespace isomer::passes

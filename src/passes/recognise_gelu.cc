@@ -34,7 +34,7 @@ std::optional<std::string> approximation(const Editor& e, Value inner, Value x) 
   return std::nullopt;
 }
 
-bool recognise(Editor& e, uint32_t id) {
+bool recognise_gelu_at(Editor& e, uint32_t id) {
   const auto p = product(e, {id, 0});
   if (!p || p->factors.size() != 2) return false;
   for (size_t i : {0, 1}) {
@@ -52,7 +52,7 @@ bool recognise(Editor& e, uint32_t id) {
 Expected<ir::Graph> recognise_gelu(const ir::Graph& graph, PassContext& context) {
   return rewrite_everywhere(graph, context, [](Editor& e, uint32_t id) {
     const std::string& op = e.node(id).op->name;
-    return (op == "mul" || op == "div") && recognise(e, id);
+    return (op == "mul" || op == "div") && recognise_gelu_at(e, id);
   });
 }
 

@@ -11,7 +11,7 @@ Value by_channel(Editor& e, const Tensor& by_group, int64_t channels) {
   return e.constant(std::move(out));
 }
 
-bool recognise(Editor& e, uint32_t id) {
+bool recognise_group_norm_at(Editor& e, uint32_t id) {
   const ir::Node* norm = e.made_by(e.node(id).inputs[0], "instance_normalization");
   const ir::Node* split = norm && e.uses(e.node(id).inputs[0]) == 1 ? e.made_by(norm->inputs[0], "reshape") : nullptr;
   if (!split) return false;
@@ -32,8 +32,9 @@ bool recognise(Editor& e, uint32_t id) {
 }  // namespace
 
 Expected<ir::Graph> recognise_group_norm(const ir::Graph& graph, PassContext& context) {
-  return rewrite_everywhere(
-      graph, context, [](Editor& e, uint32_t id) { return e.node(id).op->name == "reshape" && recognise(e, id); });
+  return rewrite_everywhere(graph, context, [](Editor& e, uint32_t id) {
+    return e.node(id).op->name == "reshape" && recognise_group_norm_at(e, id);
+  });
 }
 
 }  // namespace isomer::passes

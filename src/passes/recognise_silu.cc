@@ -5,7 +5,7 @@
 namespace isomer::passes {
 namespace {
 
-bool recognise(Editor& e, uint32_t id) {
+bool recognise_silu_at(Editor& e, uint32_t id) {
   const auto p = product(e, {id, 0});
   if (!p || p->factors.size() != 2 || p->constant != 1) return false;
   for (size_t i : {0, 1}) {
@@ -22,8 +22,8 @@ bool recognise(Editor& e, uint32_t id) {
 }  // namespace
 
 Expected<ir::Graph> recognise_silu(const ir::Graph& graph, PassContext& context) {
-  return rewrite_everywhere(graph, context,
-                            [](Editor& e, uint32_t id) { return e.node(id).op->name == "mul" && recognise(e, id); });
+  return rewrite_everywhere(
+      graph, context, [](Editor& e, uint32_t id) { return e.node(id).op->name == "mul" && recognise_silu_at(e, id); });
 }
 
 }  // namespace isomer::passes

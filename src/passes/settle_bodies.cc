@@ -12,7 +12,7 @@
 namespace isomer::passes {
 namespace {
 
-constexpr int64_t kSmall = 256;  // elements of what a condition is computed from
+constexpr int64_t kLargestCondition = 256;  // elements of what a condition is computed from
 
 ir::Value source(const ir::Graph& g, ir::Value v) {
   while (g.node(v.node).op->name == "identity") v = g.node(v.node).inputs[0];
@@ -176,8 +176,8 @@ class Settler {
       if (!n.op->pure || n.op->open_attrs) return std::nullopt;
       for (const Type& t : n.types) {
         const auto count = t.shape.is_static() && t.dtype != DType::Opaque ? checked_elements(t.dtype, t.shape.values())
-                                                                           : Expected<int64_t>(kSmall + 1);
-        if (!count.ok() || *count > kSmall) return std::nullopt;
+                                                                           : Expected<int64_t>(kLargestCondition + 1);
+        if (!count.ok() || *count > kLargestCondition) return std::nullopt;
       }
       s.nodes[v.node] = true;
       wanted.insert(wanted.end(), n.inputs.begin(), n.inputs.end());
