@@ -128,7 +128,10 @@ std::vector<NodeRef> Exploration::finalists() const {
 NodeRef Exploration::taken() {
   std::vector<NodeRef> better;
   for (const NodeRef& node : finalists()) {
-    if (judge_.closed()) break;
+    if (judge_.closed()) {
+      if (better.empty()) ledger_.unclear(trail_of(*node), WhyNot::NoTime);
+      continue;
+    }
     const auto whole = judge_.whole_cost(*node, around_);
     if (!whole) continue;
     ledger_.priced_whole(trail_of(*node), *whole);

@@ -8,7 +8,7 @@ namespace {
 
 // The end of the time is for judging the graphs that were found: so many seconds, since one look at kernels of 20 ms takes one of
 // them, but no less and no more than these parts of the time.
-constexpr double kJudgingSeconds = 6, kLeastJudging = 0.1, kMostJudging = 0.25;
+constexpr double kJudgingSeconds = 12, kLeastJudging = 0.1, kMostJudging = 0.25;
 constexpr double kLastSeconds = 5;  // for judging after an interrupt
 constexpr size_t kMostLosses = 2;   // steps in a row
 constexpr size_t kMostAnswers = 1 << 14;
