@@ -92,7 +92,7 @@ std::string why_not(const search::LeftCase& c) {
     case search::WhyNot::Outdone: return "another rewrite gains more there";
     case search::WhyNot::Doubtful: return "estimated " + percent + " slower: not priced";
     case search::WhyNot::Crowded: return "others were estimated to be better: not priced";
-    case search::WhyNot::NoTime: return "no time was left to price it";
+    case search::WhyNot::NoTime: return "no time was left to price or to judge it";
     case search::WhyNot::NoPrice: return "the compiler cannot take it";
     case search::WhyNot::Timed: return "priced " + percent + " faster, not faster in whole runs";
   }
