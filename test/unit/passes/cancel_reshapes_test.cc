@@ -32,6 +32,60 @@ TEST(CancelReshapes, MovesBelowElementwiseNodes) {
               "(%x: f32[2,6], %z: f32[2,6]) { return \"y\"=reshape(add(%x, %z), [3,4]) }");
 }
 
+TEST(CancelReshapes, MovesBelowProductsOfRows) {
+  // As TensorFlow and Keras write a dense layer of a sequence,
+  expect_pass("cancel_reshapes", R"((%x: f32[2,3,4], %w: f32[4,5]) {
+    return "y"=relu(add(reshape(matmul(reshape(%x, [6,4]), %w), [2,3,5]), const f32[5] [1,2,3,4,5]))
+  })",
+              R"((%x: f32[2,3,4], %w: f32[4,5]) { return "y"=relu(add(matmul(%x, %w), const f32[5] [1,2,3,4,5])) })");
+  // as GPT-2 does,
+  expect_pass("cancel_reshapes", R"((%x: f32[N,3,4], %w: f32[4,5]) {
+    return "y"=reshape(gemm(reshape(%x, [-1,4]), %w, const f32[5] [1,2,3,4,5]), [-1,3,5])
+  })",
+              R"((%x: f32[N,3,4], %w: f32[4,5]) { return "y"=add(matmul(%x, %w), const f32[5] [1,2,3,4,5]) })");
+  // and as PyTorch's attention ends, whose heads become one axis on the way.
+  expect_pass("cancel_reshapes", R"((%x: f32[3,1,2,2]) {
+    return "y"=reshape(gemm(reshape(%x, [3,4]), const f32[2,4] [1,2,3,4,5,6,7,8]){transB=1}, [3,1,2])
+  })",
+              R"((%x: f32[3,1,2,2]) {
+    return "y"=matmul(reshape(%x, [3,1,4]), transpose(const f32[2,4] [1,2,3,4,5,6,7,8]))
+  })");
+  // Several products read one matrix.
+  expect_pass("cancel_reshapes", R"((%x: f32[2,3,4], %v: f32[4,5], %w: f32[4,5]) {
+    %r = reshape(%x, [6,4])
+    return "y"=reshape(matmul(%r, %v), [2,3,5]), "z"=reshape(relu(matmul(%r, %w)), [2,3,5])
+  })",
+              R"((%x: f32[2,3,4], %v: f32[4,5], %w: f32[4,5]) {
+    return "y"=matmul(%x, %v), "z"=relu(matmul(%x, %w))
+  })");
+}
+
+TEST(CancelReshapes, FalseTwinsOfProducts) {
+  // The last view does not keep the rows.
+  expect_untouched("cancel_reshapes", R"((%x: f32[2,3,4], %w: f32[4,6]) {
+    return "y"=reshape(matmul(reshape(%x, [6,4]), %w), [2,9,2])
+  })");
+  // Each matrix of a batch has its own right side.
+  expect_untouched("cancel_reshapes", R"((%x: f32[2,12], %w: f32[2,4,5]) {
+    return "y"=reshape(matmul(reshape(%x, [2,3,4]), %w), [3,2,5])
+  })");
+  // Every row has its own summand, or rows are the ones that are contracted.
+  expect_untouched("cancel_reshapes", R"((%x: f32[2,3,4], %w: f32[4,5], %c: f32[6,1]) {
+    return "y"=reshape(gemm(reshape(%x, [6,4]), %w, %c), [2,3,5])
+  })");
+  expect_untouched("cancel_reshapes", R"((%x: f32[2,2,4], %w: f32[4,5]) {
+    return "y"=reshape(gemm(reshape(%x, [4,4]), %w){transA=1}, [2,2,5])
+  })");
+  // The product would be rounded before the sum.
+  expect_untouched("cancel_reshapes", R"((%x: f16[2,3,4], %w: f16[4,5]) {
+    return "y"=reshape(gemm(reshape(%x, [6,4]), %w, const f16[] 3), [2,3,5])
+  })");
+  // Of no columns there are any number of rows.
+  expect_untouched("cancel_reshapes", R"((%x: f32[2,3,4], %w: f32[4,0]) {
+    return "y"=reshape(matmul(reshape(%x, [6,4]), %w), [5,7,0]){allowzero=1}
+  })");
+}
+
 TEST(CancelReshapes, FalseTwins) {
   expect_untouched("cancel_reshapes", "(%x: f32[2,3]) { return \"y\"=slice(%x, [-1], [-9], [0], [-1]) }");  // reversed
   expect_untouched("cancel_reshapes", "(%x: f32[3]) { return \"y\"=pad(%x, [1,-1]) }");                     // shifted
