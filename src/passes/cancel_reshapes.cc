@@ -4,46 +4,12 @@
 
 #include "passes/editor.h"
 #include "passes/elementwise.h"
+#include "passes/views.h"
 
 namespace isomer::passes {
 namespace {
 
 constexpr size_t kMaxReshapeDepth = 8;  // nodes between two changes of shape
-
-bool is_view(const std::string& op) {
-  return op == "reshape" || op == "flatten" || op == "squeeze" || op == "unsqueeze";
-}
-
-const ir::Node* view(const Editor& e, Value v) {
-  return !v.is_none() && v.index == 0 && is_view(e.node(v.node).op->name) ? &e.node(v.node) : nullptr;
-}
-
-// The operand of a reshape of `from` that gives `to`; none when it cannot be written with numbers.
-std::optional<std::vector<int64_t>> shape_operand(const Shape& from, const Shape& to) {
-  if (!to.has_rank()) return std::nullopt;
-  std::vector<int64_t> dims;
-  bool open = false;
-  for (size_t i = 0; i < to.rank(); ++i) {
-    // Zero means "copy", and beside an empty axis -1 has no meaning.
-    if (to[i] == Dim(0)) return std::nullopt;
-    if (to[i].is_const())
-      dims.push_back(to[i].value());
-    else if (from.has_rank() && i < from.rank() && from[i] == to[i])
-      dims.push_back(0);
-    else if (!std::exchange(open, true))
-      dims.push_back(-1);
-    else
-      return std::nullopt;
-  }
-  return dims;
-}
-
-// x at another shape: x itself where it has that shape already.
-Value reshaped(Editor& e, Value x, const Shape& to) {
-  if (e.shape(x).has_rank() && e.shape(x) == to) return x;
-  const auto dims = shape_operand(e.shape(x), to);
-  return dims ? e.add("reshape", {x, e.constant(Tensor::ints(*dims))}) : Value::none();
-}
 
 bool merge_views(Editor& e, uint32_t id) {
   const Value x = e.node(id).inputs[0];
@@ -177,6 +143,89 @@ bool sink_views(Editor& e, uint32_t id) {
   return !g.is_none() && e.shape(g) == shape && e.replace({id, 0}, reshaped(e, g, e.shape({id, 0})));
 }
 
+// Whether v is a product, or element-wise nodes behind one.
+bool behind_product(const Editor& e, Value v) {
+  for (size_t depth = 0; depth < kMaxReshapeDepth; ++depth) {
+    const auto next = link(e, v);
+    if (!next) return false;
+    if (product_link(e, v)) return true;
+    v = e.node(v.node).inputs[next->operand];
+  }
+  return false;
+}
+
+// A constant that broadcasts to `seen`, as it broadcasts to the value that is looked at, whose last axis became the last ones
+// of `seen`: each of these it must have in full. None where it does not fit.
+Value unsplit(Editor& e, Value c, const Shape& looked_at, const Shape& seen) {
+  const Shape shape = e.shape(c);
+  if (!e.constant(c)) return Value::none();
+  if (is_number(shape)) return c;
+  if (!looked_at.has_rank() || looked_at.rank() == 0 || !looked_at.dims().back().is_const()) return Value::none();
+  const int64_t last = looked_at.dims().back().value();
+  int64_t elements = 1;
+  size_t split = 0;  // axes
+  for (; split < seen.rank() && elements < last; ++split) {
+    const Dim& d = seen[seen.rank() - 1 - split];
+    if (!d.is_const() || d.value() <= 0) return Value::none();
+    elements *= d.value();
+  }
+  if (elements != last || split == 0 || !same_last_axes(shape, seen, split)) return Value::none();
+  for (size_t k = split; k < shape.rank(); ++k)
+    if (!(shape[shape.rank() - 1 - k] == Dim(1))) return Value::none();
+  return e.constant(e.constant(c)->reshaped({last}));
+}
+
+// f(view(y), constants) -> view(f(y, constants)) behind a product, which takes f along: Keras adds the biases of heads when they
+// are apart.
+bool hoist(Editor& e, uint32_t id) {
+  const std::vector<Value> given = e.node(id).inputs;
+  std::optional<size_t> at;
+  for (size_t i = 0; i < given.size(); ++i)
+    if (view(e, given[i]) && std::exchange(at, i)) return false;
+  if (!at || e.uses(given[*at]) != 1 || !(e.shape(given[*at]) == e.shape({id, 0})) || !is_elementwise(e, id))
+    return false;
+  const Value y = e.node(given[*at].node).inputs[0];
+  if (!behind_product(e, y)) return false;
+  std::vector<Value> inputs;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Value v = i == *at ? y : given[i].is_none() ? given[i] : unsplit(e, given[i], e.shape(y), e.shape({id, 0}));
+    if (v.is_none() != given[i].is_none()) return false;
+    inputs.push_back(v);
+  }
+  const Value f = elsewhere(e, id, std::move(inputs));
+  return !f.is_none() && e.shape(f) == e.shape(y) && e.replace({id, 0}, reshaped(e, f, e.shape({id, 0})));
+}
+
+// matmul(view(a), view(b)) -> view(matmul(a, b)) where both views see the same leading axes as others.
+bool sink_below_matmul(Editor& e, uint32_t id) {
+  const ir::Node& n = e.node(id);
+  const ir::Node *left = view(e, n.inputs[0]), *right = view(e, n.inputs[1]);
+  if (!left || !right) return false;
+  const Value a = left->inputs[0], b = right->inputs[0];
+  const auto fits = [&](Value inner, Value seen) {
+    const Shape &x = e.shape(inner), &y = e.shape(seen);
+    return same_last_axes(x, y, 2) && !(x.dims().back() == Dim(0)) && !(x[x.rank() - 2] == Dim(0));
+  };
+  const auto leading = [](const Shape& s) { return std::vector<Dim>(s.dims().begin(), s.dims().end() - 2); };
+  if (!fits(a, n.inputs[0]) || !fits(b, n.inputs[1]) || leading(e.shape(a)) != leading(e.shape(b)) ||
+      leading(e.shape(n.inputs[0])) != leading(e.shape(n.inputs[1])))
+    return false;
+  const Value product = e.add("matmul", {a, b}, n.attrs);
+  return !product.is_none() && e.replace({id, 0}, reshaped(e, product, e.shape({id, 0})));
+}
+
+// softmax(view(x)) -> view(softmax(x)) along a last axis that the view keeps.
+bool sink_below_softmax(Editor& e, uint32_t id) {
+  const Value seen = e.node(id).inputs[0];
+  const ir::Node* n = view(e, seen);
+  const int64_t axis = e.context(id).integer("axis");
+  if (!n || !same_last_axes(e.shape(n->inputs[0]), e.shape(seen), 1) || e.shape(seen).dims().back() == Dim(0))
+    return false;
+  if (axis != -1 && axis != static_cast<int64_t>(e.shape(seen).rank()) - 1) return false;
+  const Value x = e.add("softmax", {n->inputs[0]}, {{"axis", int64_t{-1}}});
+  return !x.is_none() && e.replace({id, 0}, reshaped(e, x, e.shape({id, 0})));
+}
+
 bool all_are(const Editor& e, Value v, int64_t number) {
   if (v.is_none()) return true;
   const Tensor* t = e.constant(v);
@@ -206,8 +255,11 @@ bool gives_back(const Editor& e, uint32_t id) {
 Expected<ir::Graph> cancel_reshapes(const ir::Graph& graph, PassContext& context) {
   return rewrite_everywhere(graph, context, [](Editor& e, uint32_t id) {
     if (gives_back(e, id)) return e.replace({id, 0}, e.node(id).inputs[0]);
-    if (is_view(e.node(id).op->name)) return merge_views(e, id) || move_below(e, id);
-    return e.node(id).inputs.size() > 1 && sink_views(e, id);
+    const std::string& op = e.node(id).op->name;
+    if (is_view(op)) return merge_views(e, id) || move_below(e, id);
+    if (op == "matmul") return sink_below_matmul(e, id);
+    if (op == "softmax") return sink_below_softmax(e, id);
+    return hoist(e, id) || (e.node(id).inputs.size() > 1 && sink_views(e, id));
   });
 }
 

@@ -1,10 +1,11 @@
-// Transposes merge, cancel, and move through element-wise nodes where that makes them fewer.
+// Transposes merge, cancel, and move through element-wise nodes, changes of shape and products where that makes them fewer.
 #include <algorithm>
 #include <numeric>
 
 #include "passes/editor.h"
 #include "passes/elementwise.h"
 #include "passes/fold.h"
+#include "passes/views.h"
 
 namespace isomer::passes {
 namespace {
@@ -121,6 +122,84 @@ bool to_reshape(Editor& e, uint32_t id, const Order& order) {
   return e.replace({id, 0}, e.add("reshape", {x, e.constant(Tensor::ints(dims))}));
 }
 
+// transpose(view(x)) without axes of extent 1 that the view has: exporters of einsum put them between the others. The first axis, the
+// batch, may stay.
+bool without_unit_axes(Editor& e, uint32_t id, const Order& order) {
+  const Value seen = e.node(id).inputs[0];
+  const ir::Node* n = view(e, seen);
+  if (!n) return false;
+  const Shape from = e.shape(seen);
+  std::vector<Dim> kept;
+  std::vector<size_t> number(from.rank(), SIZE_MAX);  // among those that are kept
+  for (size_t k = 0; k < from.rank(); ++k) {
+    if (from[k] == Dim(1) && !(k == 0 && order[0] == 0)) continue;
+    number[k] = kept.size();
+    kept.push_back(from[k]);
+  }
+  if (kept.size() == from.rank()) return false;
+  Order others;
+  for (const size_t k : order)
+    if (number[k] != SIZE_MAX) others.push_back(number[k]);
+  const Value x = reshaped(e, n->inputs[0], Shape(kept));
+  const Value y = x.is_none() ? x : e.add("transpose", {x}, perm_attr(others));
+  return !y.is_none() && e.replace({id, 0}, reshaped(e, y, e.shape({id, 0})));
+}
+
+// Only the last two axes change places.
+bool turns_matrices(const Order& order) {
+  const size_t rank = order.size();
+  if (rank < 2 || order[rank - 1] != rank - 2 || order[rank - 2] != rank - 1) return false;
+  for (size_t k = 0; k + 2 < rank; ++k)
+    if (order[k] != k) return false;
+  return true;
+}
+
+Value turned_matrices(Editor& e, Value x) {
+  Order order(e.shape(x).rank());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return e.add("transpose", {x}, perm_attr(order));
+}
+
+// What a transpose of the last two axes meets behind a view that keeps them; v itself where it is none.
+Value behind_view(const Editor& e, Value v) {
+  const ir::Node* n = view(e, v);
+  return n && same_last_axes(e.shape(n->inputs[0]), e.shape(v), 2) ? n->inputs[0] : v;
+}
+
+// Whether the transpose of a product, which is the product of transposes the other way round, leaves fewer of them: both merge with
+// others, or one of them cancels.
+bool turns_well(const Editor& e, Value product) {
+  const ir::Node* n = e.made_by(product, "matmul");
+  if (!n || e.uses(product) != 1) return false;
+  const auto is_matrix = [&](Value v) { return e.shape(v).has_rank() && e.shape(v).rank() >= 2; };
+  const auto merges = [&](Value v) { return order_of(e, behind_view(e, v)).has_value(); };
+  const auto cancels = [&](Value v) {
+    const auto own = order_of(e, v);
+    return own && turns_matrices(*own);
+  };
+  const Value a = n->inputs[0], b = n->inputs[1];
+  return is_matrix(a) && is_matrix(b) && ((merges(a) && merges(b)) || cancels(a) || cancels(b));
+}
+
+bool into_product(Editor& e, uint32_t id, const Order& order) {
+  const Value product = e.node(id).inputs[0];
+  if (!turns_matrices(order) || !turns_well(e, product)) return false;
+  const ir::Node& n = e.node(product.node);
+  const Value left = turned_matrices(e, n.inputs[1]), right = turned_matrices(e, n.inputs[0]);
+  return !left.is_none() && !right.is_none() && e.replace({id, 0}, e.add("matmul", {left, right}, n.attrs));
+}
+
+// transpose(view(x)) -> view(transpose(x)) where x is a transpose, with which it merges, or such a product.
+bool above_view(Editor& e, uint32_t id, const Order& order) {
+  const Value seen = e.node(id).inputs[0];
+  const Value x = behind_view(e, seen);
+  if (x == seen || !turns_matrices(order) || e.uses(seen) != 1) return false;
+  if (!order_of(e, x) && !turns_well(e, x)) return false;
+  const Value y = turned_matrices(e, x);
+  return !y.is_none() && e.replace({id, 0}, reshaped(e, y, e.shape({id, 0})));
+}
+
 bool simplify_transpose(Editor& e, uint32_t id) {
   const auto order = order_of(e, {id, 0});
   if (!order) return false;
@@ -131,7 +210,9 @@ bool simplify_transpose(Editor& e, uint32_t id) {
     const Value source = e.node(x.node).inputs[0];
     return e.replace({id, 0}, is_identity(both) ? source : e.add("transpose", {source}, perm_attr(both)));
   }
-  if (to_reshape(e, id, *order)) return true;
+  if (to_reshape(e, id, *order) || without_unit_axes(e, id, *order) || above_view(e, id, *order) ||
+      into_product(e, id, *order))
+    return true;
   if (e.constant(x) || undone(e, x, *order, kMaxTransposeDepth, false).is_none()) return false;
   return e.replace({id, 0}, undone(e, x, *order, kMaxTransposeDepth, true));
 }

@@ -60,6 +60,65 @@ TEST(CancelReshapes, MovesBelowProductsOfRows) {
   })");
 }
 
+// As Keras writes the heads of attention.
+TEST(CancelReshapes, WhatIsAddedToHeadsMeetsTheirProduct) {
+  expect_pass("cancel_reshapes", R"((%x: f32[3,4], %w: f32[4,6]) {
+    return "y"=mul(add(reshape(gemm(%x, %w), [1,3,2,3]), const f32[2,3] [1,2,3,4,5,6]), const f32[] 2)
+  })",
+              R"((%x: f32[3,4], %w: f32[4,6]) {
+    return "y"=reshape(mul(add(gemm(%x, %w), const f32[6] [1,2,3,4,5,6]), const f32[] 2), [1,3,2,3])
+  })");
+  expect_pass("cancel_reshapes", R"((%x: f32[6,4], %w: f32[4,3]) {
+    return "y"=relu(add(reshape(matmul(%x, %w), [2,3,3]), const f32[1,1,3] [1,2,3]))
+  })",
+              R"((%x: f32[6,4], %w: f32[4,3]) {
+    return "y"=reshape(relu(add(matmul(%x, %w), const f32[3] [1,2,3])), [2,3,3])
+  })");
+}
+
+TEST(CancelReshapes, FalseTwinsOfHeads) {
+  // A number for each head, not for each column; a row for each token; a value that only a run knows.
+  for (const char* added : {"const f32[2,1] [1,2]", "const f32[3,1,3] [1,2,3,4,5,6,7,8,9]", "%b"})
+    expect_untouched("cancel_reshapes", R"((%x: f32[3,4], %w: f32[4,6], %b: f32[2,3]) {
+    return "y"=add(reshape(matmul(%x, %w), [1,3,2,3]), )" +
+                                            std::string(added) + ") }");
+  // No product is there to take it along, or somebody else reads the view.
+  expect_untouched("cancel_reshapes", R"((%x: f32[3,6]) {
+    return "y"=add(reshape(softmax(%x), [3,2,3]), const f32[2,3] [1,2,3,4,5,6])
+  })");
+  expect_untouched("cancel_reshapes", R"((%x: f32[3,4], %w: f32[4,6]) {
+    %h = reshape(matmul(%x, %w), [3,2,3])
+    return "y"=relu(%h), "z"=%h
+  })");
+}
+
+TEST(CancelReshapes, BatchesOfProductsStayApart) {
+  expect_pass("cancel_reshapes", R"((%q: f32[2,3,4,5], %k: f32[2,3,5,4], %v: f32[2,3,4,7]) {
+    %s = softmax(matmul(reshape(%q, [6,4,5]), reshape(%k, [6,5,4])))
+    return "y"=reshape(matmul(%s, reshape(%v, [6,4,7])), [2,3,4,7])
+  })",
+              R"((%q: f32[2,3,4,5], %k: f32[2,3,5,4], %v: f32[2,3,4,7]) {
+    return "y"=matmul(softmax(matmul(%q, %k)){axis=-1}, %v)
+  })");
+}
+
+TEST(CancelReshapes, FalseTwinsOfBatches) {
+  // The leading axes are others, or only one side is a view.
+  expect_untouched("cancel_reshapes", R"((%q: f32[2,3,4,5], %k: f32[3,2,5,4]) {
+    return "y"=matmul(reshape(%q, [6,4,5]), reshape(%k, [6,5,4]))
+  })");
+  expect_untouched("cancel_reshapes", R"((%q: f32[2,3,4,5], %k: f32[6,5,4]) {
+    return "y"=matmul(reshape(%q, [6,4,5]), %k)
+  })");
+  // The view joins rows.
+  expect_untouched("cancel_reshapes", R"((%q: f32[2,4,5], %k: f32[2,5,3]) {
+    return "y"=matmul(reshape(%q, [1,8,5]), reshape(%k, [1,5,6]))
+  })");
+  // Along another axis, or one that the view does not keep.
+  expect_untouched("cancel_reshapes", R"((%x: f32[2,3,4]) { return "y"=softmax(reshape(%x, [6,4])){axis=0} })");
+  expect_untouched("cancel_reshapes", R"((%x: f32[2,3,4]) { return "y"=softmax(reshape(%x, [2,12])) })");
+}
+
 TEST(CancelReshapes, FalseTwinsOfProducts) {
   // The last view does not keep the rows.
   expect_untouched("cancel_reshapes", R"((%x: f32[2,3,4], %w: f32[4,6]) {

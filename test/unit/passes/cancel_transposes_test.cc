@@ -45,6 +45,67 @@ TEST(CancelTransposes, TwoBecomeOneBelowANode) {
               R"((%x: f32[2,3,4], %z: f32[2,3,4]) { return "y"=transpose(add(%x, %z)){perm=[1,0,2]} })");
 }
 
+// As exporters of einsum write the heads of attention, and its scores the other way round.
+TEST(CancelTransposes, AxesOfOneElementAreLeftOut) {
+  expect_pass("cancel_transposes", R"((%x: f32[1,5,6]) {
+    return "y"=transpose(reshape(%x, [1,5,1,2,3])){perm=[0,3,1,2,4]}
+  })",
+              R"((%x: f32[1,5,6]) {
+    return "y"=reshape(transpose(reshape(%x, [1,5,2,3])){perm=[0,2,1,3]}, [1,2,5,1,3])
+  })");
+  expect_pass("cancel_transposes", R"((%x: f32[N,5,6]) {
+    return "y"=transpose(unsqueeze(%x, [1])){perm=[0,3,2,1]}
+  })",
+              R"((%x: f32[N,5,6]) { return "y"=reshape(transpose(%x){perm=[0,2,1]}, [0,6,5,1]) })");
+}
+
+TEST(CancelTransposes, TheTransposeOfAProductIsTheOtherProduct) {
+  const std::string after = R"((%q: f32[2,4,5], %k: f32[2,3,5]) {
+    return "y"=matmul(%q, transpose(%k){perm=[0,2,1]})
+  })";
+  expect_pass("cancel_transposes", R"((%q: f32[2,4,5], %k: f32[2,3,5]) {
+    return "y"=transpose(matmul(%k, transpose(%q){perm=[0,2,1]})){perm=[0,2,1]}
+  })",
+              after);
+  // Behind a view that keeps rows and columns.
+  expect_pass("cancel_transposes", R"((%q: f32[2,4,5], %k: f32[2,3,5]) {
+    return "y"=transpose(reshape(matmul(%k, transpose(%q){perm=[0,2,1]}), [1,2,3,4])){perm=[0,1,3,2]}
+  })",
+              R"((%q: f32[2,4,5], %k: f32[2,3,5]) {
+    return "y"=reshape(matmul(%q, transpose(%k){perm=[0,2,1]}), [1,2,4,3])
+  })");
+  // Both sides are turned already.
+  expect_pass("cancel_transposes", R"((%q: f32[4,2,5], %k: f32[3,2,5]) {
+    return "y"=transpose(matmul(transpose(%k){perm=[1,0,2]}, transpose(%q){perm=[1,2,0]})){perm=[0,2,1]}
+  })",
+              R"((%q: f32[4,2,5], %k: f32[3,2,5]) {
+    return "y"=matmul(transpose(%q){perm=[1,0,2]}, transpose(%k){perm=[1,2,0]})
+  })");
+  expect_pass("cancel_transposes", R"((%x: f32[2,3,4,5]) {
+    return "y"=transpose(reshape(transpose(%x){perm=[0,1,3,2]}, [6,5,4])){perm=[0,2,1]}
+  })",
+              "(%x: f32[2,3,4,5]) { return \"y\"=reshape(%x, [6,4,5]) }");
+}
+
+TEST(CancelTransposes, FalseTwinsOfProducts) {
+  // Nothing would merge; batches change places; somebody else reads the product; the view joins rows.
+  expect_untouched("cancel_transposes", R"((%q: f32[2,5,4], %k: f32[2,3,5]) {
+    return "y"=transpose(matmul(%k, %q)){perm=[0,2,1]}
+  })");
+  expect_untouched("cancel_transposes", R"((%q: f32[2,4,5], %k: f32[2,3,5]) {
+    return "y"=transpose(matmul(%k, transpose(%q){perm=[0,2,1]})){perm=[2,1,0]}
+  })");
+  expect_untouched("cancel_transposes", R"((%q: f32[2,4,5], %k: f32[2,3,5]) {
+    %p = matmul(%k, transpose(%q){perm=[0,2,1]})
+    return "y"=transpose(%p){perm=[0,2,1]}, "z"=%p
+  })");
+  expect_untouched("cancel_transposes", R"((%q: f32[2,4,5], %k: f32[2,3,5]) {
+    return "y"=transpose(reshape(matmul(%k, transpose(%q){perm=[0,2,1]}), [1,6,4])){perm=[0,2,1]}
+  })");
+  // An axis of one element that is the value's own.
+  expect_untouched("cancel_transposes", "(%x: f32[5,1,6]) { return \"y\"=transpose(%x){perm=[2,1,0]} }");
+}
+
 TEST(CancelTransposes, MovesThroughConcat) {
   expect_pass("cancel_transposes", R"((%x: f32[2,3,4], %z: f32[2,5,4]) {
     %c = concat(transpose(%x){perm=[0,2,1]}, relu(transpose(%z){perm=[0,2,1]})){axis=-1}
