@@ -143,57 +143,87 @@ bool sink_views(Editor& e, uint32_t id) {
   return !g.is_none() && e.shape(g) == shape && e.replace({id, 0}, reshaped(e, g, e.shape({id, 0})));
 }
 
-// Whether v is a product, or element-wise nodes behind one.
+// Whether v is a product that nobody else reads, or element-wise nodes behind one.
 bool behind_product(const Editor& e, Value v) {
-  for (size_t depth = 0; depth < kMaxReshapeDepth; ++depth) {
-    const auto next = link(e, v);
+  for (size_t depth = 0; depth < kMaxReshapeDepth && v.index == 0 && e.uses(v) == 1; ++depth) {
+    if (e.made_by(v, "matmul") || e.made_by(v, "gemm")) return true;
+    const auto next = elementwise_link(e, v);
     if (!next) return false;
-    if (product_link(e, v)) return true;
     v = e.node(v.node).inputs[next->operand];
   }
   return false;
 }
 
-// A constant that broadcasts to `seen`, as it broadcasts to the value that is looked at, whose last axis became the last ones
-// of `seen`: each of these it must have in full. None where it does not fit.
-Value unsplit(Editor& e, Value c, const Shape& looked_at, const Shape& seen) {
-  const Shape shape = e.shape(c);
-  if (!e.constant(c)) return Value::none();
-  if (is_number(shape)) return c;
-  if (!looked_at.has_rank() || looked_at.rank() == 0 || !looked_at.dims().back().is_const()) return Value::none();
-  const int64_t last = looked_at.dims().back().value();
-  int64_t elements = 1;
-  size_t split = 0;  // axes
-  for (; split < seen.rank() && elements < last; ++split) {
-    const Dim& d = seen[seen.rank() - 1 - split];
-    if (!d.is_const() || d.value() <= 0) return Value::none();
-    elements *= d.value();
-  }
-  if (elements != last || split == 0 || !same_last_axes(shape, seen, split)) return Value::none();
-  for (size_t k = split; k < shape.rank(); ++k)
-    if (!(shape[shape.rank() - 1 - k] == Dim(1))) return Value::none();
-  return e.constant(e.constant(c)->reshaped({last}));
+std::vector<Dim> without_leading_ones(const std::vector<Dim>& dims) {
+  return {std::find_if(dims.begin(), dims.end(), [](const Dim& d) { return !(d == Dim(1)); }), dims.end()};
 }
 
-// f(view(y), constants) -> view(f(y, constants)) behind a product, which takes f along: Keras adds the biases of heads when they
+// The extents of an operand that broadcasts to `seen`, such that it does the same to the value of shape `other` that is looked at. Axes
+// that are one run of elements in both belong together, and of these it must have all or none.
+std::optional<std::vector<Dim>> seen_otherwise(const Shape& operand, const Shape& seen, const Shape& other) {
+  if (!operand.has_rank() || !other.has_rank() || operand.rank() > seen.rank()) return std::nullopt;
+  const auto is_empty = [](const Shape& s) {
+    return std::find(s.dims().begin(), s.dims().end(), Dim(0)) != s.dims().end();
+  };
+  if (is_empty(seen) || is_empty(other)) return std::nullopt;
+  std::vector<Dim> own(seen.rank() - operand.rank(), Dim(1)), out;
+  own.insert(own.end(), operand.dims().begin(), operand.dims().end());
+  for (size_t i = 0, j = 0; i < seen.rank() || j < other.rank();) {
+    const size_t first = i, begin = j;
+    Dim here(1), there(1);
+    do {
+      const bool can = i < seen.rank(), could = j < other.rank();
+      const bool fewer = here == Dim(1) || (here.is_const() && there.is_const() ? here.value() < there.value()
+                                                                                : can && here * seen[i] == there);
+      if (can && (fewer || !could))
+        here = here * seen[i++];
+      else if (could)
+        there = there * other[j++];
+      else
+        return std::nullopt;
+    } while (!(here == there));
+    bool all = true, none = true;
+    for (size_t k = first; k < i; ++k) all &= own[k] == seen[k], none &= own[k] == Dim(1);
+    if (!all && !none) return std::nullopt;
+    for (size_t k = begin; k < j; ++k) out.push_back(all ? other[k] : Dim(1));
+  }
+  return without_leading_ones(out);
+}
+
+// Such an operand; none where there is none, or where it is computed for this node alone and would be stored to be looked at.
+Value operand_elsewhere(Editor& e, Value v, const Shape& seen, const Shape& other) {
+  if (v.is_none() || is_number(e.shape(v))) return v;
+  const auto dims = seen_otherwise(e.shape(v), seen, other);
+  if (!dims) return Value::none();
+  const std::vector<Dim>& own = e.shape(v).dims();
+  if (own.size() <= other.rank() && without_leading_ones(own) == *dims) return v;
+  if (const Tensor* t = e.constant(v)) {
+    std::vector<int64_t> numbers;
+    for (const Dim& d : *dims) numbers.push_back(d.value());
+    return e.constant(t->reshaped(numbers));
+  }
+  return e.uses(v) > 1 || !is_elementwise(e, v.node) ? reshaped(e, v, Shape(*dims)) : Value::none();
+}
+
+// f(view(y), others) -> view(f(y, others)) behind a product, which takes f along: Keras adds the biases of heads when they
 // are apart.
 bool hoist(Editor& e, uint32_t id) {
   const std::vector<Value> given = e.node(id).inputs;
-  std::optional<size_t> at;
-  for (size_t i = 0; i < given.size(); ++i)
-    if (view(e, given[i]) && std::exchange(at, i)) return false;
-  if (!at || e.uses(given[*at]) != 1 || !(e.shape(given[*at]) == e.shape({id, 0})) || !is_elementwise(e, id))
-    return false;
-  const Value y = e.node(given[*at].node).inputs[0];
-  if (!behind_product(e, y)) return false;
+  const Shape seen = e.shape({id, 0});
+  const auto moves = [&](Value v) {
+    const ir::Node* n = view(e, v);
+    return n && e.uses(v) == 1 && e.shape(v).has_rank() && e.shape(v) == seen && behind_product(e, n->inputs[0]);
+  };
+  const auto at = std::find_if(given.begin(), given.end(), moves);
+  if (at == given.end() || !is_elementwise(e, id)) return false;
+  const Value y = e.node(at->node).inputs[0];
   std::vector<Value> inputs;
-  for (size_t i = 0; i < given.size(); ++i) {
-    const Value v = i == *at ? y : given[i].is_none() ? given[i] : unsplit(e, given[i], e.shape(y), e.shape({id, 0}));
-    if (v.is_none() != given[i].is_none()) return false;
-    inputs.push_back(v);
+  for (const Value& v : given) {
+    inputs.push_back(v == *at ? y : operand_elsewhere(e, v, seen, e.shape(y)));
+    if (inputs.back().is_none() != v.is_none()) return false;
   }
   const Value f = elsewhere(e, id, std::move(inputs));
-  return !f.is_none() && e.shape(f) == e.shape(y) && e.replace({id, 0}, reshaped(e, f, e.shape({id, 0})));
+  return !f.is_none() && e.shape(f) == e.shape(y) && e.replace({id, 0}, reshaped(e, f, seen));
 }
 
 // matmul(view(a), view(b)) -> view(matmul(a, b)) where both views see the same leading axes as others.
@@ -259,7 +289,7 @@ Expected<ir::Graph> cancel_reshapes(const ir::Graph& graph, PassContext& context
     if (is_view(op)) return merge_views(e, id) || move_below(e, id);
     if (op == "matmul") return sink_below_matmul(e, id);
     if (op == "softmax") return sink_below_softmax(e, id);
-    return hoist(e, id) || (e.node(id).inputs.size() > 1 && sink_views(e, id));
+    return (e.node(id).inputs.size() > 1 && sink_views(e, id)) || hoist(e, id);
   });
 }
 

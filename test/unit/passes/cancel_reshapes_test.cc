@@ -76,9 +76,27 @@ TEST(CancelReshapes, WhatIsAddedToHeadsMeetsTheirProduct) {
   })");
 }
 
+TEST(CancelReshapes, WhatIsAddedToScoresMeetsTheirProduct) {
+  // As Bloom adds slopes to the scores of all heads before batches and heads are apart again.
+  expect_pass("cancel_reshapes", R"((%q: f32[2,3,4,5], %k: f32[2,3,5,4], %slopes: f32[6,1,4], %mask: f32[2,1,4,4]) {
+    %s = matmul(reshape(%q, [6,4,5]), reshape(%k, [6,5,4]))
+    return "y"=softmax(add(reshape(add(mul(%s, const f32[] 0.5), %slopes), [2,3,4,4]), %mask))
+  })",
+              R"((%q: f32[2,3,4,5], %k: f32[2,3,5,4], %slopes: f32[6,1,4], %mask: f32[2,1,4,4]) {
+    return "y"=softmax(add(add(mul(matmul(%q, %k), const f32[] 0.5), reshape(%slopes, [2,3,1,4])), %mask))
+  })");
+  // A residual that the next layers read too.
+  expect_pass("cancel_reshapes", R"((%x: f32[N,4], %w: f32[4,6], %r: f32[1,N,2,3]) {
+    return "y"=add(%r, reshape(matmul(%x, %w), [1,-1,2,3]))
+  })",
+              R"((%x: f32[N,4], %w: f32[4,6], %r: f32[1,N,2,3]) {
+    return "y"=reshape(add(reshape(%r, [-1,6]), matmul(%x, %w)), [1,-1,2,3])
+  })");
+}
+
 TEST(CancelReshapes, FalseTwinsOfHeads) {
-  // A number for each head, not for each column; a row for each token; a value that only a run knows.
-  for (const char* added : {"const f32[2,1] [1,2]", "const f32[3,1,3] [1,2,3,4,5,6,7,8,9]", "%b"})
+  // A number for each head, not for each column; both at once; a value that is computed for this sum alone.
+  for (const char* added : {"const f32[2,1] [1,2]", "const f32[3,1,3] [1,2,3,4,5,6,7,8,9]", "exp(%b)"})
     expect_untouched("cancel_reshapes", R"((%x: f32[3,4], %w: f32[4,6], %b: f32[2,3]) {
     return "y"=add(reshape(matmul(%x, %w), [1,3,2,3]), )" +
                                             std::string(added) + ") }");
