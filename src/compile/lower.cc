@@ -349,9 +349,11 @@ void Lowering::add_groups(const Scene& scene, const Grouped& model) {
   std::set<size_t> inside;
   if (options_.fuse && options_.contract)
     for (const Chain& c : chains_of(g_, model.groups)) {
-      const auto chosen = [&](size_t g) { return !model.methods[g].standard(); };
-      if (chosen(c.first) || chosen(c.rows) || chosen(c.second) || inside.count(c.first) || inside.count(c.rows))
-        continue;
+      // A way of its own was chosen for it, or another chain has it.
+      const auto taken = [&](size_t g) {
+        return !model.methods[g].standard() || inside.count(g) > 0 || chained.count(g) > 0;
+      };
+      if (taken(c.first) || taken(c.rows) || taken(c.second)) continue;
       auto kernels =
           chained_kernels(scene, model.groups[c.first], model.groups[c.rows], model.groups[c.second], options_);
       if (!kernels) continue;

@@ -58,6 +58,21 @@ TEST(ChainedProducts, ScoresInBytes) {
   expect_in_all_ways(text);
 }
 
+// The second product of one chain would be the first of another.
+TEST(ChainedProducts, ChainsDoNotShareAProduct) {
+  for (const int64_t rows : {1, 3, 40}) {
+    std::string inputs, layers;
+    for (int k = 0; k < 4; ++k) {
+      inputs += fmt::format(", %w{}: f32[96,96]", k);
+      layers += fmt::format(
+          "  %x{1} = matmul(gelu(layer_normalization(%x{0}, const f32[96] splat(1.5), const f32[96] splat(0.5))), "
+          "%w{0})\n",
+          k, k + 1);
+    }
+    expect_in_all_ways(fmt::format("graph @g(%x0: f32[1,{},96]{}) {{\n{}  return %x4\n}}", rows, inputs, layers));
+  }
+}
+
 TEST(ChainedProducts, WhatOthersReadIsStored) {
   const std::string text = attention({1, 2, 40, 64, 32, 32}, kSoftmax);
   std::string both = text;
