@@ -250,6 +250,7 @@ class RandomModels {
     Random& r = s.random;
     const std::vector<int64_t> d = dims(s, x);
     if (d.empty()) return;
+    if (r.flip(0.25)) return layers(s, x);
     std::vector<int64_t> w = {d.back(), r.flip(0.2) ? r.between(30, 40) : r.between(1, 20)};
     if (d.size() == 2 && r.flip(0.3)) {
       const bool turned = r.flip();
@@ -260,6 +261,35 @@ class RandomModels {
     }
     if (d.size() > 2 && r.flip()) w.insert(w.begin(), d[d.size() - 3]);
     add(s, "matmul", {x.value, operand(s, w).value}, {}, false);
+  }
+
+  // Dense layers of one width with rows in between, as exporters write them: for matrices, or for the rows of any shape.
+  static void layers(State& s, Item x) {
+    Random& r = s.random;
+    const std::vector<int64_t> d = dims(s, x);
+    const int64_t width = d.back();
+    int64_t rows = 1;
+    for (size_t k = 0; k + 1 < d.size(); ++k) rows *= d[k];
+    if (rows == 0 || width == 0) return;
+    const auto go_on = [&](const char* op, std::vector<ir::Value> inputs, ir::Attrs attrs = {}) {
+      const size_t had = s.items.size();
+      add(s, op, std::move(inputs), std::move(attrs), false);
+      const bool made = s.items.size() > had;
+      if (made) x = s.items.back();
+      return made;
+    };
+    for (int64_t k = r.between(2, 4); k > 0; --k) {
+      const bool matrix = r.flip();
+      if (matrix && !go_on("reshape", {x.value, ints(s, {rows, width})})) return;
+      if (!go_on("matmul", {x.value, operand(s, {width, width}).value})) return;
+      if (r.flip() && !go_on("add", {x.value, operand(s, {width}).value})) return;
+      if (matrix && !go_on("reshape", {x.value, ints(s, d)})) return;
+      if (r.flip(0.3)) go_on("tanh", {x.value});
+      if (r.flip(0.3)) go_on("softmax", {x.value});
+      if (r.flip())
+        go_on("layer_normalization", {x.value, operand(s, {width}).value, operand(s, {width}).value},
+              {{"axis", int64_t{-1}}});
+    }
   }
 
   // Bytes by constant bytes, with or without zero points: as integers, or as the numbers that they stand for.
