@@ -190,7 +190,8 @@ std::optional<std::vector<Dim>> seen_otherwise(const Shape& operand, const Shape
   return without_leading_ones(out);
 }
 
-// Such an operand; none where there is none, or where it is computed for this node alone and would be stored to be looked at.
+// Such an operand; none where there is none, or where it is computed for this node alone, by element-wise nodes or a product that
+// takes this node along, and would be stored to be looked at.
 Value operand_elsewhere(Editor& e, Value v, const Shape& seen, const Shape& other) {
   if (v.is_none() || is_number(e.shape(v))) return v;
   const auto dims = seen_otherwise(e.shape(v), seen, other);
@@ -202,7 +203,8 @@ Value operand_elsewhere(Editor& e, Value v, const Shape& seen, const Shape& othe
     for (const Dim& d : *dims) numbers.push_back(d.value());
     return e.constant(t->reshaped(numbers));
   }
-  return e.uses(v) > 1 || !is_elementwise(e, v.node) ? reshaped(e, v, Shape(*dims)) : Value::none();
+  const bool stored = e.uses(v) > 1 || (!is_elementwise(e, v.node) && !behind_product(e, v));
+  return stored ? reshaped(e, v, Shape(*dims)) : Value::none();
 }
 
 // f(view(y), others) -> view(f(y, others)) behind a product, which takes f along: Keras adds the biases of heads when they

@@ -168,7 +168,7 @@ Value behind_view(const Editor& e, Value v) {
 }
 
 // Whether the transpose of a product, which is the product of transposes the other way round, leaves fewer of them: both merge with
-// others, or one of them cancels.
+// others, or one of them cancels. The rows of a softmax stay on the left, where they are made for the product that reads them.
 bool turns_well(const Editor& e, Value product) {
   const ir::Node* n = e.made_by(product, "matmul");
   if (!n || e.uses(product) != 1) return false;
@@ -179,6 +179,7 @@ bool turns_well(const Editor& e, Value product) {
     return own && turns_matrices(*own);
   };
   const Value a = n->inputs[0], b = n->inputs[1];
+  if (e.made_by(behind_view(e, a), "softmax")) return false;
   return is_matrix(a) && is_matrix(b) && ((merges(a) && merges(b)) || cancels(a) || cancels(b));
 }
 

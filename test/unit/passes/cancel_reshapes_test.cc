@@ -100,6 +100,10 @@ TEST(CancelReshapes, FalseTwinsOfHeads) {
     expect_untouched("cancel_reshapes", R"((%x: f32[3,4], %w: f32[4,6], %b: f32[2,3]) {
     return "y"=add(reshape(matmul(%x, %w), [1,3,2,3]), )" +
                                             std::string(added) + ") }");
+  // A product without a view takes the sum along.
+  expect_untouched("cancel_reshapes", R"((%x: f32[3,4], %w: f32[4,6], %z: f32[2,3,4], %v: f32[4,3]) {
+    return "y"=add(matmul(%z, %v), reshape(matmul(%x, %w), [2,3,3]))
+  })");
   // No product is there to take it along, or somebody else reads the view.
   expect_untouched("cancel_reshapes", R"((%x: f32[3,6]) {
     return "y"=add(reshape(softmax(%x), [3,2,3]), const f32[2,3] [1,2,3,4,5,6])

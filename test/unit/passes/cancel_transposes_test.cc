@@ -102,6 +102,10 @@ TEST(CancelTransposes, FalseTwinsOfProducts) {
   expect_untouched("cancel_transposes", R"((%q: f32[2,4,5], %k: f32[2,3,5]) {
     return "y"=transpose(reshape(matmul(%k, transpose(%q){perm=[0,2,1]}), [1,6,4])){perm=[0,2,1]}
   })");
+  // As BoTNet ends its attention.
+  expect_untouched("cancel_transposes", R"((%s: f32[2,4,5], %v: f32[2,3,5]) {
+    return "y"=transpose(matmul(softmax(%s), transpose(%v){perm=[0,2,1]})){perm=[0,2,1]}
+  })");
   // An axis of one element that is the value's own.
   expect_untouched("cancel_transposes", "(%x: f32[5,1,6]) { return \"y\"=transpose(%x){perm=[2,1,0]} }");
 }
