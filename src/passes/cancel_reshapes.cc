@@ -73,13 +73,12 @@ std::optional<Link> link(const Editor& e, Value y) {
 }
 
 Value product_elsewhere(Editor& e, const ir::Node& n, Value rows) {
-  const ir::Attrs attrs = n.attrs;
-  const std::vector<Value> inputs = n.inputs;
-  if (n.op->name == "matmul") return e.add("matmul", {rows, inputs[1]}, attrs);
-  const int64_t* turned = attrs.get<int64_t>("transB");
-  const Value right = turned && *turned != 0 ? e.add("transpose", {inputs[1]}) : inputs[1];
-  const Value product = e.add("matmul", {rows, right});
-  return inputs.size() > 2 && !inputs[2].is_none() ? e.add("add", {product, inputs[2]}) : product;
+  if (n.op->name == "matmul") return e.add("matmul", {rows, n.inputs[1]}, n.attrs);
+  const int64_t* turned = n.attrs.get<int64_t>("transB");
+  const Value right = turned && *turned != 0 ? e.add("transpose", {n.inputs[1]}) : n.inputs[1];
+  const Value product = right.is_none() ? right : e.add("matmul", {rows, right});
+  const bool sum = n.inputs.size() > 2 && !n.inputs[2].is_none();
+  return sum && !product.is_none() ? e.add("add", {product, n.inputs[2]}) : product;
 }
 
 // The shape before the chain that gives `after` behind it, where each row goes its own way: nothing where rows are not kept.

@@ -111,15 +111,7 @@ bool to_reshape(Editor& e, uint32_t id, const Order& order) {
     if (k < last) return false;
     last = k;
   }
-  std::vector<int64_t> dims;
-  bool open = false;
-  for (size_t k : order) {
-    if (!from[k].is_const() && std::exchange(open, true)) return false;
-    if (from[k] == Dim(0)) return false;
-    dims.push_back(from[k].constant().value_or(-1));
-  }
-  const Value x = e.node(id).inputs[0];
-  return e.replace({id, 0}, e.add("reshape", {x, e.constant(Tensor::ints(dims))}));
+  return e.replace({id, 0}, reshaped(e, e.node(id).inputs[0], e.shape({id, 0})));
 }
 
 // transpose(view(x)) without axes of extent 1 that the view has: exporters of einsum put them between the others. The first axis, the
