@@ -422,6 +422,7 @@ class RandomModels {
     const std::vector<int64_t> d = dims(s, x);
     if (d.empty()) return;
     const auto axis = s.random.below(d.size());
+    if (s.random.flip(0.3)) return wholes(s, x, static_cast<int64_t>(axis));
     const auto y = pick(s, [&](const Type& t) {
       if (!real(t) || t.shape.rank() != d.size()) return false;
       for (size_t i = 0; i < d.size(); ++i)
@@ -429,6 +430,26 @@ class RandomModels {
       return true;
     });
     if (y) add(s, "concat", {x.value, y->value}, {{"axis", static_cast<int64_t>(axis)}}, x.exact && y->exact);
+  }
+
+  // Wholes that have parts in common, of which some are parts of others.
+  static void wholes(State& s, const Item& x, int64_t axis) {
+    Random& r = s.random;
+    static const char* const kParts[] = {"relu", "neg", "tanh", "abs", "sigmoid"};
+    std::vector<ir::Value> parts;
+    for (const char* op : kParts) {
+      const size_t had = s.items.size();
+      add(s, op, {x.value}, {}, false);
+      if (s.items.size() == had) return;
+      parts.push_back(s.items.back().value);
+    }
+    for (int64_t k = r.between(2, 4); k > 0; --k) {
+      const size_t from = r.below(parts.size() - 1), count = 2 + r.below(std::min<size_t>(3, parts.size() - from - 1));
+      const auto begin = parts.begin() + static_cast<int64_t>(from);
+      if (!add(s, "concat", {begin, begin + static_cast<int64_t>(count)}, {{"axis", axis}}, false)) return;
+      parts.insert(parts.begin() + static_cast<int64_t>(r.below(parts.size())), s.items.back().value);
+      add(s, "cos", {s.items.back().value}, {}, false);
+    }
   }
 
   // A body: one or two operations on its floats, of which the last is handed on.

@@ -109,7 +109,8 @@ class Hosting {
     for (size_t i = 0; i < j.parts.size(); ++i)
       for (size_t k = 0; k < i; ++k)
         if (j.parts[i].value == j.parts[k].value) return;
-    // All parts lie in one later whole, one after another: so does this one.
+    // All parts lie in one later whole, one after another: so does this one, unless another whole has it as a part and counts on
+    // finding it there.
     const StageValue& first = value(j.parts[0].value);
     const auto lies_there = [&](const Part& p) {
       const StageValue& v = value(p.value);
@@ -119,7 +120,7 @@ class Hosting {
       start[j.dim] += p.start;
       return v.host_start == start;
     };
-    if (std::all_of(j.parts.begin(), j.parts.end(), lies_there)) {
+    if (value(s.value).host < 0 && std::all_of(j.parts.begin(), j.parts.end(), lies_there)) {
       value(s.value).host = first.host;
       value(s.value).host_start = first.host_start;
       s.in_parts = true;

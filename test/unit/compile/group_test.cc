@@ -177,6 +177,20 @@ TEST(Group, WholesOfManyPartsAreStoredInPlaceAndReadersFollowTheirOrder) {
   expect_compiles(text);
 }
 
+TEST(Group, AWholeThatIsAPartOfAnotherStaysThere) {
+  // Its parts lie side by side in a third one too, where it must not move to.
+  expect_compiles(R"(graph @g(%x: f32[1,64]) {
+    %a = relu(%x)
+    %b = neg(%x)
+    %c = exp(%x)
+    %d = tanh(%x)
+    %ab = concat(%a, %b){axis=0}
+    %cd = concat(%c, %d){axis=0}
+    %first = concat(%ab, %cd){axis=0}
+    %second = concat(%a, %b, %c){axis=0}
+    return cos(%first), cos(%second) })");
+}
+
 TEST(Group, AValueThatComesBackLaterMakesNoCircle) {
   // The sum is read by the row and by a contraction whose result the row reads too.
   expect_compiles(R"(graph @g(%x: f32[5,16], %w: f32[16,16]) {
