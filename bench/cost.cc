@@ -48,7 +48,7 @@ Expected<std::shared_ptr<cost::Pricer>> pricer_for(const ir::Graph& network, con
   ISOMER_TRY(o.target, codegen::host_target());
   o.threads = options.threads;
   o.store = options.store;
-  o.far_weights = cost::has_far_weights(network);
+  o.weights = cost::weight_reach(network);
   o.in_context = true;
   o.between = std::move(between);
   return cost::Pricer::make(ops::table(), o);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -77,6 +79,25 @@ struct Multiplier {
   int rows, lanes;
 };
 
+// Sums of all words, so that each is read; wide loads, several at a time, since narrow ones are slower than caches.
+template <class Vector>
+[[gnu::always_inline]] inline float read_all(const float* words, int64_t count) {
+  constexpr int64_t kLanes = sizeof(Vector) / sizeof(float);
+  constexpr int64_t kAtOnce = 8;
+  Vector sums[kAtOnce] = {};
+  for (int64_t i = 0; i + kAtOnce * kLanes <= count; i += kAtOnce * kLanes)
+#pragma GCC unroll 8
+    for (int64_t k = 0; k < kAtOnce; ++k) {
+      Vector v;
+      std::memcpy(&v, words + i + k * kLanes, sizeof(v));
+      sums[k] += v;
+    }
+  float total = 0;
+#pragma GCC unroll 8
+  for (int64_t k = 0; k < kAtOnce; ++k) total += sums[k][0];
+  return total;
+}
+
 struct Spinner {
   float (*run)(int64_t rounds, float seed);
   int lanes;
@@ -85,6 +106,12 @@ struct Spinner {
 #if defined(__x86_64__)
 [[gnu::target("avx512f")]] float spin_512(int64_t rounds, float seed) { return spin<Vector16>(rounds, seed); }
 [[gnu::target("avx2,fma")]] float spin_256(int64_t rounds, float seed) { return spin<Vector8>(rounds, seed); }
+[[gnu::target("avx512f")]] float read_512(const float* words, int64_t count) {
+  return read_all<Vector16>(words, count);
+}
+[[gnu::target("avx2,fma")]] float read_256(const float* words, int64_t count) {
+  return read_all<Vector8>(words, count);
+}
 #endif
 #if defined(__x86_64__)
 [[gnu::target("avx512f")]] float multiply_512(const float* left, const float* right) {
@@ -114,6 +141,16 @@ Spinner widest() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {spin_256, 8};
 #endif
   return {spin_128, 4};
+}
+
+float read_128(const float* words, int64_t count) { return read_all<Vector4>(words, count); }
+
+float (*widest_reader())(const float*, int64_t) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return read_512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return read_256;
+#endif
+  return read_128;
 }
 
 }  // namespace
@@ -153,6 +190,32 @@ double momentary_flops() {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (seconds <= 0 || sum == 0.123F) return 0;
   return 2.0 * kRounds * static_cast<double>(kDepth * multiplier.rows * multiplier.lanes * 2) / seconds;
+}
+
+double measure_bandwidth(uint64_t bytes) {
+  constexpr uint64_t kAlignment = 64;
+  const std::unique_ptr<void, decltype(&std::free)> memory(
+      std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment), &std::free);
+  if (!memory || bytes == 0) return 0;
+  std::memset(memory.get(), 0, bytes);
+  const auto* words = static_cast<const float*>(memory.get());
+  const auto read = widest_reader();
+  // Many short ones, as above; of what is larger than that a few.
+  constexpr uint64_t kAtOnce = uint64_t{4} << 20;
+  constexpr int kTries = 40;
+  const uint64_t rounds = std::max<uint64_t>(1, kAtOnce / bytes);
+  const int tries = std::max(3, static_cast<int>(kTries * kAtOnce / (rounds * bytes)));
+  double best = 1e30;
+  float sum = 0;
+  for (int i = 0; i < tries; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    for (uint64_t r = 0; r < rounds; ++r) {
+      sum += read(words, static_cast<int64_t>(bytes / sizeof(float)));
+      asm volatile("" ::: "memory");  // what was read once may have changed
+    }
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return sum == 0.123F ? 0 : static_cast<double>(bytes * rounds) / best;
 }
 
 }  // namespace isomer

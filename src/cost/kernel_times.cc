@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cost/roofline.h"
+#include "cost/test_bed.h"
 #include "cost/work.h"
 
 namespace isomer::cost {
@@ -80,6 +81,7 @@ void KernelTimes::find_machine() {
       {"usual_tiles", &machine_.usual.tiles},
       {"instructions", &machine_.instructions},
       {"l2_bandwidth", &machine_.l2_bandwidth},
+      {"pool_bandwidth", &machine_.pool_bandwidth},
       {"far_bandwidth", &machine_.far_bandwidth},
       {"step_seconds", &machine_.step_seconds},
       {"region_seconds", &machine_.region_seconds},
@@ -112,9 +114,12 @@ KernelTimes::Known KernelTimes::known(const Item& item, bool look_up) {
     }
   }
   if (fresh) {
-    const Load load{work_of(*item.subject.function, options_.target), item.tasks, options_.threads};
+    Load load{work_of(*item.subject.function, options_.target), 0, options_.weights.kind == Reach::Kind::Far,
+              item.tasks, options_.threads};
+    for (size_t i = 0; i < load.work.of_argument.size(); ++i)
+      if (item.subject.roles[i] == Role::Weight) load.weight_bytes += load.work.of_argument[i];
     k.estimate = estimated_seconds(load, machine_, options_.target);
-    k.core_share = core_share(load.work, machine_, options_.target);
+    k.core_share = core_share(load, machine_, options_.target);
   }
   if (look_up && k.seconds == 0 && !k.failed)
     if (const auto timing = store_->find(key)) {
@@ -129,10 +134,15 @@ KernelTimes::Known KernelTimes::known(const Item& item, bool look_up) {
 }
 
 std::string KernelTimes::key_of(const Item& item) const {
-  const auto& roles = item.subject.roles;
-  const bool far = !item.subject.in_plan() && options_.far_weights &&
-                   std::find(roles.begin(), roles.end(), Role::Weight) != roles.end();
-  return far ? "far " + item.key : item.key;
+  if (item.subject.in_plan()) return item.key;
+  uint64_t weights = 0;
+  for (size_t i = 0; i < item.subject.roles.size(); ++i)
+    if (item.subject.roles[i] == Role::Weight) weights += item.subject.function->buffers[i].bytes();
+  if (weights == 0) return item.key;
+  if (options_.weights.kind == Reach::Kind::Far) return "far " + item.key;
+  // Of few weights as many copies are made as there may be, whatever the pool.
+  const bool all = weights * TestBed::kMostCopies <= options_.weights.bytes;
+  return all || options_.weights == kStandardWeights ? item.key : text(options_.weights) + ' ' + item.key;
 }
 
 size_t KernelTimes::measure(const std::vector<Item>& items) { return time(items, nullptr); }
@@ -148,7 +158,7 @@ MeasureOptions KernelTimes::how() const {
     how.most_seconds *= kMoreGoes;
   }
   how.usual = machine_.usual;
-  how.far_weights = options_.far_weights;
+  how.weights = options_.weights;
   how.between = options_.between;
   how.traffic = static_cast<uint64_t>(options_.target.l2_bytes) / 2;
   return how;

@@ -42,7 +42,7 @@ class KernelTimes {
     int threads = 1;
     bool measure = true;  // off: what the store does not know is estimated
     std::string store;
-    bool far_weights = false;  // more than the last cache holds (pricer.h)
+    Reach weights = kStandardWeights;  // of the model (pricer.h)
     std::function<void()> between = nullptr;
     Quiet* quiet = nullptr;  // timing takes all cores: nobody else works meanwhile
   };

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <fstream>
+#include <memory>
 #include <vector>
 
 #include "base/clock_seconds.h"
@@ -16,14 +16,12 @@
 #include "compile/host_program.h"
 #include "cost/core_rate.h"
 #include "runtime/abi.h"
-#include "runtime/memory.h"
 
 namespace isomer::cost {
 namespace {
 
+constexpr uint64_t kPool = 4;  // second caches: too much for one of them, and little for the last cache
 constexpr int kMoments = 600;  // what a neighbour does comes in phases of up to a second
-
-using Clock = std::chrono::steady_clock;
 
 // As the system calls it; "" where it does not say.
 std::string cpu_name() {
@@ -36,58 +34,94 @@ std::string cpu_name() {
   return "";
 }
 
-// Bytes per second of reading memory again and again, the best of a few tries.
-double bandwidth(uint64_t bytes) {
-  void* memory = iso_map(bytes);
-  if (!memory) return 0;
-  std::memset(memory, 1, bytes);
-  typedef uint64_t Words __attribute__((vector_size(64)));
-  const auto* at = static_cast<const Words*>(memory);
-  const uint64_t count = bytes / sizeof(Words);
-  const uint64_t rounds = std::max<uint64_t>(1, (uint64_t{16} << 20) / bytes);
-  double best = 1e30;
-  uint64_t sink = 0;
-  for (int tries = 0; tries < 5; ++tries) {
-    const auto start = Clock::now();
-    for (uint64_t r = 0; r < rounds; ++r) {
-      Words sums[4] = {};
-      for (uint64_t i = 0; i + 4 <= count; i += 4)
-        for (uint64_t k = 0; k < 4; ++k) sums[k] += at[i + k];
-      for (const Words& s : sums) sink += s[0];
-    }
-    best = std::min(best, seconds_since(start));
-  }
-  iso_unmap(memory, bytes);
-  return sink == 1 ? 0 : static_cast<double>(bytes * rounds) / best;  // the sums must not be optimised away
-}
-
 int32_t nothing(void* const*, int64_t, int64_t, void*) { return 0; }
 
-// Seconds of a step that does nothing, with this many tasks.
-double empty_step(const loop::Target& target, int64_t tasks, int threads) {
-  constexpr size_t kSteps = 256;
-  compile::Plan plan;
-  plan.model = "measurement";
-  plan.target = target;
-  plan.steps.resize(kSteps);
-  for (compile::Step& s : plan.steps) {
-    s.function = "nothing";
-    s.tasks = tasks;
+// Some microseconds for each task, so that a thread that comes late finds one that nobody took.
+int32_t something(void* const*, int64_t begin, int64_t end, void*) {
+  constexpr uint64_t kSums = 8192;
+  uint64_t sum = 0;
+  for (int64_t task = begin; task < end; ++task)
+    for (uint64_t i = 0; i < kSums; ++i) asm volatile("" : "+r"(sum += i));
+  return 0;
+}
+
+// A plan of such steps that was opened.
+class Steps {
+ public:
+  Steps(const loop::Target& target, iso_kernel kernel, const std::vector<int64_t>& tasks, int threads, bool profile) {
+    compile::Plan plan;
+    plan.model = "measurement";
+    plan.target = target;
+    plan.steps.resize(tasks.size());
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      plan.steps[i].function = "kernel";
+      plan.steps[i].tasks = tasks[i];
+    }
+    auto program = compile::HostProgram::make(std::move(plan), [&](std::string_view) { return kernel; });
+    if (!program.ok()) return;
+    program_ = *std::move(program);
+    totals_.assign(tasks.size(), 0);
+    model_ = iso_open_program(program_->get(), &error_);
+    if (model_) context_ = iso_new_context(model_, threads, profile ? ISO_PROFILE : 0, &error_);
   }
-  const auto program = compile::HostProgram::make(std::move(plan), [](std::string_view) { return &nothing; });
-  if (!program.ok()) return 0;
-  iso_error error;
-  iso_model* model = iso_open_program((*program)->get(), &error);
-  iso_context* context = model ? iso_new_context(model, threads, 0, &error) : nullptr;
+  ~Steps() {
+    iso_free_context(context_, nullptr);
+    if (model_) iso_close(model_, nullptr);
+  }
+  Steps(const Steps&) = delete;
+  Steps& operator=(const Steps&) = delete;
+
+  bool run() { return context_ && iso_run(context_, nullptr, 0, nullptr, 0, &error_) == ISO_OK; }
+  // Seconds of each step of one run, with a profile; none where it does not run.
+  std::vector<double> times() {
+    if (!run()) return {};
+    std::vector<double> out;
+    for (size_t i = 0; i < totals_.size(); ++i) {
+      iso_profile p = {};
+      if (iso_step_profile(context_, static_cast<uint32_t>(i), &p, nullptr) != ISO_OK) return {};
+      out.push_back(p.seconds - totals_[i]);
+      totals_[i] = p.seconds;
+    }
+    return out;
+  }
+
+ private:
+  std::unique_ptr<compile::HostProgram> program_;
+  iso_error error_ = {};
+  iso_model* model_ = nullptr;
+  iso_context* context_ = nullptr;
+  std::vector<double> totals_;
+};
+
+// What a step of as many tasks as threads takes longer than one of a single task just before it: how threads are called and
+// waited for. A low one of many: a core that others use too comes late as often as not.
+double region_seconds(const loop::Target& target, int threads) {
+  constexpr size_t kPairs = 64;
+  constexpr int kRuns = 40;
+  std::vector<int64_t> tasks;
+  for (size_t i = 0; i < kPairs; ++i) tasks.insert(tasks.end(), {1, threads});
+  Steps steps(target, &something, tasks, threads, true);
+  std::vector<double> more;
+  for (int i = 0; i < kRuns; ++i) {
+    const std::vector<double> seconds = steps.times();
+    for (size_t k = 1; k < seconds.size(); k += 2) more.push_back(seconds[k] - seconds[k - 1]);
+  }
+  if (more.empty()) return 0;
+  const auto low = more.begin() + static_cast<ptrdiff_t>(more.size() / 4);
+  std::nth_element(more.begin(), low, more.end());
+  return std::max(0.0, *low);
+}
+
+double step_seconds(const loop::Target& target) {
+  constexpr size_t kSteps = 256;
+  Steps steps(target, &nothing, std::vector<int64_t>(kSteps, 1), 1, false);
   double best = 1e30;
-  for (int i = 0; context && i < 20; ++i) {
-    const auto start = Clock::now();
-    iso_run(context, nullptr, 0, nullptr, 0, &error);
+  for (int i = 0; i < 20; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    if (!steps.run()) return 0;
     best = std::min(best, seconds_since(start));
   }
-  iso_free_context(context, nullptr);
-  if (model) iso_close(model, nullptr);
-  return best < 1e30 ? best / static_cast<double>(kSteps) : 0;
+  return best / static_cast<double>(kSteps);
 }
 
 }  // namespace
@@ -106,10 +140,12 @@ Machine measure_machine(const loop::Target& target, int threads) {
   m.instructions *= m.flops / nominal;
   for (int tries = 0; tries < 1000; ++tries) m.tile_rate = std::max(m.tile_rate, core_rate(Units::Tiles, target));
   m.usual = usual_rates(survey(target, threads, kMoments), fastest_units(target));
-  m.l2_bandwidth = std::max(m.l2_bandwidth / 8, bandwidth(static_cast<uint64_t>(target.l2_bytes) / 2));
-  m.far_bandwidth = std::max(m.far_bandwidth / 8, bandwidth(uint64_t{64} << 20));
-  m.step_seconds = empty_step(target, 1, 1);
-  if (threads > 1) m.region_seconds = std::max(0.0, empty_step(target, threads, threads) - m.step_seconds);
+  const auto l2 = static_cast<uint64_t>(target.l2_bytes);
+  m.l2_bandwidth = std::max(m.l2_bandwidth / 8, measure_bandwidth(l2 / 2));
+  m.pool_bandwidth = std::max(m.pool_bandwidth / 8, measure_bandwidth(kPool * l2));
+  m.far_bandwidth = std::max(m.far_bandwidth / 8, measure_bandwidth(uint64_t{64} << 20));
+  m.step_seconds = step_seconds(target);
+  if (threads > 1) m.region_seconds = std::max(m.region_seconds, region_seconds(target, threads));
   return m;
 }
 

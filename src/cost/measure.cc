@@ -88,7 +88,7 @@ Expected<void> Rig::build(iso_kernel kernel) {
   if (subject_.in_plan())
     shape.most_copies = kContextCopies;
   else
-    shape.reaches = standard_reaches(f, shape.weights, options_.far_weights);
+    shape.reaches = standard_reaches(f, shape.weights, options_.weights);
   shape.same = subject_.context.same;
   shape.round = subject_.context.round;
   // What takes longer than a round gets few of its bytes from its weights.

@@ -37,7 +37,7 @@ struct Subject {
 struct MeasureOptions {
   loop::Target target;
   int threads = 1;
-  bool far_weights = false;              // in the standard state: they are in no cache at all
+  Reach weights = kStandardWeights;      // in the standard state
   uint64_t traffic = uint64_t{1} << 20;  // bytes that each thread reads between the values' writing and the kernel
   double seconds = 0.014;                // of timed runs, unless the times agree earlier
   double most_seconds = 0.2;             // when the system keeps disturbing

@@ -1,6 +1,7 @@
 #include "cost/pricer.h"
 
 #include <unistd.h>
+#include <bit>
 
 #include <algorithm>
 #include <map>
@@ -25,16 +26,20 @@ struct Priced {
 };
 using PricedRef = std::shared_ptr<const Priced>;
 
+constexpr uint64_t kSmallestPool = uint64_t{4} << 20;  // more than near caches hold
+
 int64_t last_cache() { return std::max<int64_t>(0, sysconf(_SC_LEVEL3_CACHE_SIZE)); }
 
 }  // namespace
 
-bool has_far_weights(const ir::Graph& model) {
+Reach weight_reach(const ir::Graph& model) {
   const int64_t cache = last_cache();
-  int64_t bytes = 0;
+  uint64_t bytes = 0;
   for (const ir::Node& n : model.nodes())
-    if (n.op == &ir::const_op()) bytes += static_cast<int64_t>(n.attrs.get<Tensor>("value")->byte_size());
-  return cache > 0 && bytes > cache;
+    if (n.op == &ir::const_op()) bytes += static_cast<uint64_t>(n.attrs.get<Tensor>("value")->byte_size());
+  if (cache > 0 && bytes > static_cast<uint64_t>(cache)) return {Reach::Kind::Far};
+  // The nearest power of two, so that kernels of many models are in few states.
+  return {Reach::Kind::Pool, std::clamp(std::bit_floor(bytes + bytes / 2), kSmallestPool, kLargestPool)};
 }
 
 struct Pricer::Impl {
@@ -44,7 +49,7 @@ struct Pricer::Impl {
         plans(options.plans),
         estimates(options.graphs),
         prices(options.graphs),
-        times({options.target, options.threads, options.measure, options.store, options.far_weights, options.between,
+        times({options.target, options.threads, options.measure, options.store, options.weights, options.between,
                options.quiet}) {}
 
   const ir::OpTable* table;
@@ -191,6 +196,7 @@ Expected<Pricer::Comparison> Pricer::compare(const ir::Graph& before, const ir::
   else
     impl_->times.measure(items);
   Comparison out;
+  out.kernels = static_cast<int64_t>(is->items.size()) - static_cast<int64_t>(was->items.size());
   for (size_t k = 0; k < items.size(); ++k) {
     const double time = more[k] * (seconds[k] > 0 ? seconds[k] : impl_->times.known(items[k], true).best());
     out.seconds += time;

@@ -20,6 +20,7 @@
 #include "base/quiet.h"
 #include "cost/core_rate.h"
 #include "cost/labelling.h"
+#include "cost/reach.h"
 #include "ir/graph.h"
 #include "loop/target.h"
 
@@ -30,8 +31,9 @@ struct PricerOptions {
   int threads = 1;         // of a run; 0: one per core
   bool measure = true;     // off: kernels that the store does not know are estimated
   std::string store = "";  // file of the profile store; "": the standard place (store.h); "-": in memory only
-  // The model that graphs are forms or pieces of has more weights than the last cache holds: a run reads them from memory.
-  bool far_weights = false;
+  // Where a run of the model that graphs are forms or pieces of finds its weights. All kernels share that: one that has many of them must
+  // not look dearer than several that have as many together.
+  Reach weights = kStandardWeights;
   // Whole models are priced as they run: every kernel in the state in which it finds the caches (reach.h), on the plan that is
   // executed. Off: kernels in the standard state, as those of pieces are, so that their times serve for both.
   bool in_context = false;
@@ -43,7 +45,8 @@ struct PricerOptions {
   size_t plans = 1 << 8;    // and plans of pieces
 };
 
-bool has_far_weights(const ir::Graph& model);
+// By how many there are: each was used last one run ago.
+Reach weight_reach(const ir::Graph& model);
 
 struct Price {
   double seconds = 0;
@@ -82,8 +85,9 @@ class Pricer {
   // Two graphs side by side, by the kernels that only one of them has. Each `look` after the first times these
   // once more.
   struct Comparison {
-    double seconds = 0;  // by which `after` differs
-    double changed = 0;  // what the kernels take that only `before` has
+    double seconds = 0;   // by which `after` differs
+    double changed = 0;   // what the kernels take that only `before` has
+    int64_t kernels = 0;  // by which their number differs
   };
   Expected<Comparison> compare(const ir::Graph& before, const ir::Graph& after, Extent extent, int look);
 

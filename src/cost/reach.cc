@@ -260,14 +260,13 @@ std::vector<Context> contexts(const compile::Lowered& lowered, int threads, cons
 }
 
 std::vector<Reach> standard_reaches(const loop::Function& function, const std::vector<bool>& weights,
-                                    bool far_weights) {
+                                    const Reach& of_weights) {
   std::vector<Reach> out;
   for (size_t i = 0; i < static_cast<size_t>(function.arguments); ++i) {
     const bool weight = i < weights.size() && weights[i];
-    if (weight)
-      out.push_back(far_weights ? Reach{Reach::Kind::Far} : Reach{Reach::Kind::Pool, kLargestPool});
-    else
-      out.push_back({function.buffers[i].written ? Reach::Kind::Left : Reach::Kind::Second, 0});
+    out.push_back(weight                        ? of_weights
+                  : function.buffers[i].written ? Reach{Reach::Kind::Left}
+                                                : Reach{Reach::Kind::Second});
   }
   return out;
 }

@@ -71,6 +71,8 @@ std::vector<Context> contexts(const compile::Lowered& lowered, int threads, cons
 
 // The standard state, of kernels of which no plan is known: values just written, with some traffic since then, and weights
 // that come from behind the near caches, or from memory.
-std::vector<Reach> standard_reaches(const loop::Function& function, const std::vector<bool>& weights, bool far_weights);
+constexpr Reach kStandardWeights = {Reach::Kind::Pool, kLargestPool};
+std::vector<Reach> standard_reaches(const loop::Function& function, const std::vector<bool>& weights,
+                                    const Reach& of_weights);
 
 }  // namespace isomer::cost

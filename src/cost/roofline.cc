@@ -19,12 +19,15 @@ struct Parts {
   double compute = 0, transfer = 0;
 };
 
-Parts parts_of(const Work& w, const Machine& machine, const loop::Target& target) {
+Parts parts_of(const Load& load, const Machine& machine, const loop::Target& target) {
+  const Work& w = load.work;
   const double tile_rate = machine.tile_rate > 0 ? machine.tile_rate : kSplitPeak * machine.flops;
   const double compute = w.tile_flops / (machine.flops * kTileEfficiency) +
                          w.split_flops / (tile_rate * kSplitEfficiency) + w.instructions / machine.instructions;
+  const double values = std::max(0.0, w.bytes - load.weight_bytes);
   const double fits = std::min(1.0, static_cast<double>(target.l2_bytes) / std::max(w.bytes, 1.0));
-  return {compute, w.bytes * (fits / machine.l2_bandwidth + (1 - fits) / machine.far_bandwidth)};
+  return {compute, values * (fits / machine.l2_bandwidth + (1 - fits) / machine.pool_bandwidth) +
+                       load.weight_bytes / (load.far_weights ? machine.far_bandwidth : machine.pool_bandwidth)};
 }
 
 }  // namespace
@@ -37,6 +40,7 @@ Machine nominal_machine(const loop::Target& target) {
   m.flops = 2 * units * lanes * kHertz;  // a product and a sum each
   m.instructions = 1.1 * units * kHertz;
   m.l2_bandwidth = 24 * kHertz;
+  m.pool_bandwidth = arm ? 40e9 : 24e9;
   m.far_bandwidth = arm ? 25e9 : 10e9;
   m.step_seconds = 60e-9;
   m.region_seconds = 1e-6;
@@ -44,7 +48,7 @@ Machine nominal_machine(const loop::Target& target) {
 }
 
 double estimated_seconds(const Load& load, const Machine& machine, const loop::Target& target) {
-  const auto [compute, transfer] = parts_of(load.work, machine, target);
+  const auto [compute, transfer] = parts_of(load, machine, target);
   double seconds = std::max(compute, transfer);
   const double threads = std::max(1, load.threads);
   if (threads > 1 && load.tasks > 1 && seconds > 4 * machine.region_seconds) {
@@ -56,8 +60,8 @@ double estimated_seconds(const Load& load, const Machine& machine, const loop::T
   return seconds + machine.step_seconds;
 }
 
-CoreShare core_share(const Work& work, const Machine& machine, const loop::Target& target) {
-  const auto [compute, transfer] = parts_of(work, machine, target);
+CoreShare core_share(const Load& load, const Machine& machine, const loop::Target& target) {
+  const auto [compute, transfer] = parts_of(load, machine, target);
   return compute > 0 && compute < transfer ? std::max(kLeastShare, compute / transfer) : 1;
 }
 

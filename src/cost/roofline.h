@@ -14,11 +14,12 @@ struct Machine {
   double flops = 0;               // per second, products and sums of float32 in the widest vectors
   double tile_rate = 0;           // the same of BF16 in tile registers (core_rate.h); 0: none
   double instructions = 0;        // per second, simple vector instructions in a loop
-  double l2_bandwidth = 0;        // bytes per second out of the second cache
-  double far_bandwidth = 0;       // out of what lies behind it
+  double l2_bandwidth = 0;        // bytes per second out of the second cache,
+  double pool_bandwidth = 0;      // out of the last one behind it,
+  double far_bandwidth = 0;       // and out of memory
   double step_seconds = 0;        // a step on one thread
   double region_seconds = 0;      // what a parallel region adds
-  double shared_bandwidth = 1.0;  // of far_bandwidth that a second core adds
+  double shared_bandwidth = 1.0;  // of a bandwidth that a second core adds
   Rates usual = {};               // that times are taken at, or converted to
 };
 
@@ -27,10 +28,12 @@ Machine nominal_machine(const loop::Target& target);
 
 struct Load {
   Work work;
+  double weight_bytes = 0;   // of the work's bytes; they are in no near cache when a kernel begins,
+  bool far_weights = false;  // or in none at all
   int64_t tasks = 1;
   int threads = 1;
 };
 double estimated_seconds(const Load& load, const Machine& machine, const loop::Target& target);
-CoreShare core_share(const Work& work, const Machine& machine, const loop::Target& target);
+CoreShare core_share(const Load& load, const Machine& machine, const loop::Target& target);
 
 }  // namespace isomer::cost

@@ -21,7 +21,6 @@ namespace {
 
 constexpr uint64_t kZone = 256;  // bytes before and behind each buffer; the runtime lets kernels read ISO_SLACK of them
 constexpr std::byte kMark{0xA5};
-constexpr size_t kMostCopies = 16;
 constexpr int kLooks = 40;  // at a core's rate before a run: half a millisecond, in which it may become the usual one,
 constexpr int kAllLooks = 400;   // and of a thread in all: a rate that stays another one is not waited for in every run
 constexpr double kFresh = 1e-4;  // seconds: a rate lasts for milliseconds, and a look takes as long as many a kernel

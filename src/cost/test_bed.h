@@ -22,12 +22,13 @@ namespace isomer::cost {
 
 class TestBed {
  public:
+  static constexpr size_t kMostCopies = 16;  // of what is behind the near caches, unless more are asked for
   struct Shape {
-    std::vector<Reach> reaches;  // by argument
-    std::vector<bool> weights;   // by argument: no step of a run writes them
-    std::vector<size_t> same;    // by argument: the first that lies in the same place; empty: all have their own
-    uint64_t least_pool = 0;     // bytes that copies take at least, where the pools ask for so many,
-    size_t most_copies = 16;     // and more than that many copies only as far as the least asks for
+    std::vector<Reach> reaches;        // by argument
+    std::vector<bool> weights;         // by argument: no step of a run writes them
+    std::vector<size_t> same;          // by argument: the first that lies in the same place; empty: all have their own
+    uint64_t least_pool = 0;           // bytes that copies take at least, where the pools ask for so many,
+    size_t most_copies = kMostCopies;  // and more than that many copies only as far as the least asks for
     uint64_t traffic = 0;  // bytes that each thread reads after touching what is Second, where its reach does not say
     uint64_t round = 0;    // bytes that the runs of all copies touch: what is touched may have been far before
     int threads = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -67,8 +68,9 @@ class Counter {
   Work run() {
     if (!f_.body.empty()) stmt(f_.body, 1);
     for (size_t i = 0; i < static_cast<size_t>(f_.arguments) && i < f_.buffers.size(); ++i)
-      work_.bytes += std::min(static_cast<double>(f_.buffers[i].elements()), touched_[i]) *
-                     static_cast<double>(size_of(f_.buffers[i].dtype));
+      work_.of_argument.push_back(std::min(static_cast<double>(f_.buffers[i].elements()), touched_[i]) *
+                                  static_cast<double>(size_of(f_.buffers[i].dtype)));
+    work_.bytes = std::accumulate(work_.of_argument.begin(), work_.of_argument.end(), 0.0);
     return work_;
   }
 

@@ -2,6 +2,8 @@
 // bytes of its arguments. The analytic model's only view of a kernel.
 #pragma once
 
+#include <vector>
+
 #include "loop/stmt.h"
 #include "loop/target.h"
 
@@ -12,6 +14,7 @@ struct Work {
   double split_flops = 0;   // and of tile registers, floats in two parts
   double instructions = 0;  // of all other statements; one vector instruction counts as one, like a scalar one
   double bytes = 0;         // of the arguments, each element that is touched once
+  std::vector<double> of_argument = {};  // of these bytes
 };
 
 Work work_of(const loop::Function& function, const loop::Target& target);

@@ -17,6 +17,20 @@ constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was
 constexpr double kLeastGain = 1.03;  // times input and result must differ by: less is noise, and then the input stays
 constexpr double kClearGain = 1.1;   // what a second timing would hardly take back
 constexpr double kHalfGain = 0.985;  // of the input's time: half of the least gain
+constexpr double kLevel = 1.01;      // times the input's: less is no loss
+
+// Of ratios, the one that this part of them is below.
+double quantile(std::vector<double>& ratios, double part) {
+  const auto at = ratios.begin() + static_cast<ptrdiff_t>(static_cast<double>(ratios.size()) * part);
+  std::nth_element(ratios.begin(), at, ratios.end());
+  return *at;
+}
+
+// The middle of ratios of which this part is below `most`.
+std::optional<double> middle_where(double part, double most, std::vector<double> ratios) {
+  if (ratios.empty() || quantile(ratios, part) > most) return std::nullopt;
+  return quantile(ratios, 0.5);
+}
 
 }  // namespace
 
@@ -24,10 +38,13 @@ bool faster(double result, double input) { return kLeastGain * result <= input; 
 bool clearly_faster(double result, double input) { return kClearGain * result <= input; }
 
 std::optional<double> middle_gain(std::vector<double> ratios) {
-  if (ratios.empty()) return std::nullopt;
-  const auto at = ratios.begin() + static_cast<ptrdiff_t>(ratios.size() / 2);
-  std::nth_element(ratios.begin(), at, ratios.end());
-  return *at <= kHalfGain ? std::optional(*at) : std::nullopt;
+  return middle_where(0.5, kHalfGain, std::move(ratios));
+}
+std::optional<double> middle_if_as_fast(std::vector<double> ratios) {
+  return middle_where(0.5, kLevel, std::move(ratios));
+}
+std::optional<double> middle_unless_slower(std::vector<double> ratios) {
+  return middle_where(0.25, kLevel, std::move(ratios));
 }
 
 Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels) const {
@@ -110,6 +127,20 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
   input.fastest = std::min(input.fastest, again[0].seconds);
   result.fastest = *middle * input.fastest;
   return true;
+}
+
+Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& simpler,
+                                        const std::vector<Tensor>& inputs, double seconds) const {
+  std::vector<double> ratios;
+  for (int races = 0; races < 2; ++races) {
+    ISOMER_TRY(const std::vector<Finish> finish,
+               race({candidate.executor.get(), simpler.executor.get()}, inputs, race_options(seconds)));
+    ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
+  }
+  const std::optional<double> ratio =
+      candidate.steps.empty() ? middle_unless_slower(std::move(ratios)) : middle_if_as_fast(std::move(ratios));
+  if (ratio) simpler.fastest = *ratio * candidate.fastest;
+  return ratio.has_value();
 }
 
 Figures CandidateMaker::figures(const Candidate& c) const {

@@ -28,8 +28,12 @@ struct Candidate {
 // By more than noise; by so much that it needs no second timing. Seconds.
 bool faster(double result, double input);
 bool clearly_faster(double result, double input);
-// The middle of rounds' ratios, where it shows half of what is more than noise.
+// The middle of rounds' ratios, where it shows half of what is more than noise;
 std::optional<double> middle_gain(std::vector<double> ratios);
+// where it shows no loss;
+std::optional<double> middle_if_as_fast(std::vector<double> ratios);
+// or unless three quarters of them say that it is slower.
+std::optional<double> middle_unless_slower(std::vector<double> ratios);
 
 // All that is given has to outlive it.
 class CandidateMaker {
@@ -55,6 +59,10 @@ class CandidateMaker {
   // else the machine does: they must show half of the least gain in the middle of both races, which are its times then.
   Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs, double seconds,
                               bool confirmed) const;
+  // Whether a simpler form is no slower than the input, as far as two races can tell, or as fast as a candidate that gained; the
+  // middle of their rounds is its time then.
+  Expected<bool> is_level(const Candidate& candidate, Candidate& simpler, const std::vector<Tensor>& inputs,
+                          double seconds) const;
   Figures figures(const Candidate& candidate) const;
 
   Accuracy accuracy = Accuracy::Checked;  // that candidates are compiled with

@@ -16,6 +16,8 @@
 #include "codegen/codegen.h"
 #include "cost/pricer.h"
 #include "driver/candidates.h"
+#include "driver/graph_costs.h"
+#include "driver/quick_look.h"
 #include "driver/recollection.h"
 #endif
 
@@ -47,8 +49,7 @@ class Optimization {
     ISOMER_CHECK_OK(recollection_->ask(out_, rules_));
     out_.remembered = recollection_->recall(out_, rules_);
     if (!out_.remembered) ISOMER_CHECK_OK(search());
-    ISOMER_CHECK_OK(name_rules());
-    ISOMER_CHECK_OK(test_applications());
+    ISOMER_CHECK_OK(test_applications(out_.steps));
     if (out_.culprit) return std::move(out_);
     ISOMER_TRY(const ir::Graph sized, with_sizes(original_, out_.assumed));
     ISOMER_TRY(const auto sets, input_sets(sized));
@@ -57,6 +58,7 @@ class Optimization {
       ISOMER_CHECK_OK(choose(sized, sets));
       if (!out_.culprit) recollection_->remember(out_, sets);
     }
+    name_rules();
     out_.kernels_measured = pricer_->measured();
     for (const Diagnostic& d : pricer_->take_warnings()) out_.warnings.push_back(d.message);
     return std::move(out_);
@@ -71,7 +73,7 @@ class Optimization {
     pricing.threads = options_.threads > 0 ? options_.threads : cores();
     if (options_.measure && pricing.threads >= cores()) pricing.quiet = &quiet_;
     pricing.measure = options_.measure;
-    pricing.far_weights = cost::has_far_weights(original_);
+    pricing.weights = cost::weight_reach(original_);
     pricing.store = options_.store;
     ISOMER_TRY(pricer_, cost::Pricer::make(ops::table(), pricing));
     return {};
@@ -112,22 +114,11 @@ class Optimization {
     return std::min(timing && !pricing.quiet ? cores() - pricing.threads + 1 : cores(), kMostSearchers);
   }
 
-  // Whether the rewrites that a quick look by the analytic model finds save a large part of the model's time.
-  bool promise_much(const search::Cost& estimate) const {
-    search::Options quick = options_.search;
-    quick.strategy = search::Strategy::Greedy;
-    quick.seconds = left(kQuickShare);
-    quick.rounds = 1;
-    quick.threads = searchers(false);
-    quick.progress = nullptr;
-    const auto sized = with_sizes(out_.start, out_.assumed);
-    if (!sized.ok()) return false;
-    const auto whole = pricer_->estimate(*sized);
-    const auto found = search::optimise(out_.start, ops::table(), rules_, estimate, estimate, quick);
-    if (!whole.ok() || !found.ok()) return false;
-    double gain = 0;
-    for (const search::Step& s : found->steps) gain += s.before - s.after;
-    return gain > kMuch * whole->seconds;
+  QuickLook quick_look() const {
+    search::Options limits = options_.search;
+    limits.seconds = left(kQuickShare);
+    limits.threads = searchers(false);
+    return {out_.start, rules_, out_.assumed, limits};
   }
 
   Expected<void> search() {
@@ -136,42 +127,32 @@ class Optimization {
       out_.labels = options_.replay_labels;
     }
     if (!searches()) return {};
-    const search::Cost estimate = [this](const ir::Graph& g) -> Expected<double> {
-      ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
-      ISOMER_TRY(const cost::Price p, pricer_->estimate(sized, cost::Pricer::Extent::Piece));
-      return p.seconds;
-    };
+    if (!options_.layout) {
+      ISOMER_TRY(joined_, simplest_form(quick_look(), pricer_->options()));
+    }
     search::Options how = options_.search;
     how.threads = searchers(options_.measure);
     how.quiet = pricer_->options().quiet;
     // Where rewrites promise much they are looked for first, and what they lead to is labelled. Else the start has its
     // labels first: most kernels of what the search looks at are known then, and where it finds nothing the labels are there.
-    const bool jointly = options_.layout && !promise_much(estimate);
+    const bool jointly = options_.layout && promised_gain(quick_look(), *pricer_) <= kMuch;
     if (jointly) {
       ISOMER_TRY(const ir::Graph sized, with_sizes(out_.start, out_.assumed));
       const auto ignored = pricer_->label(sized, cost::Pricer::Extent::Model, label_options(kLabelShare));
     }
     how.seconds = left(!options_.layout ? 1 : jointly ? 1 - kFinalShare : kRewriteShare);
-    const search::Cost price = [this, jointly](const ir::Graph& g) -> Expected<double> {
+    const search::Cost labelled = [this](const ir::Graph& g) -> Expected<double> {
       ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
-      if (jointly) {
-        cost::LabelOptions some = label_options(1 - kFinalShare);
-        some.cuts = false;
-        ISOMER_TRY(const cost::Labelling l, pricer_->label(sized, cost::Pricer::Extent::Piece, some));
-        return l.seconds;
-      }
-      ISOMER_TRY(const cost::Price p, pricer_->price(sized, cost::Pricer::Extent::Piece));
-      return p.seconds;
+      cost::LabelOptions some = label_options(1 - kFinalShare);
+      some.cuts = false;
+      ISOMER_TRY(const cost::Labelling l, pricer_->label(sized, cost::Pricer::Extent::Piece, some));
+      return l.seconds;
     };
+    const search::Cost price = jointly ? labelled : price_by(*pricer_, out_.assumed);
     confirmed_ = options_.measure && !jointly;
-    if (confirmed_)
-      how.compare = [this](const ir::Graph& before, const ir::Graph& after, int look) -> Expected<search::Comparison> {
-        ISOMER_TRY(const ir::Graph was, with_sizes(before, out_.assumed));
-        ISOMER_TRY(const ir::Graph is, with_sizes(after, out_.assumed));
-        ISOMER_TRY(const auto found, pricer_->compare(was, is, cost::Pricer::Extent::Piece, look));
-        return search::Comparison{found.seconds, found.changed};
-      };
-    ISOMER_TRY(search::Outcome outcome, search::optimise(out_.start, ops::table(), rules_, price, estimate, how));
+    if (confirmed_) how.compare = comparison_by(*pricer_, out_.assumed);
+    ISOMER_TRY(search::Outcome outcome,
+               search::optimise(out_.start, ops::table(), rules_, price, estimate_by(*pricer_, out_.assumed), how));
     out_.steps = std::move(outcome.steps);
     out_.statistics = outcome.statistics;
     out_.considered = std::move(outcome.considered);
@@ -184,7 +165,7 @@ class Optimization {
     return all;
   }
 
-  Expected<void> name_rules() {
+  void name_rules() {
     rewrite::OperatorHashes hashes(ops::table());
     for (const search::Application& a : applications(out_.steps)) {
       if (out_.rules.count(a.rule)) continue;
@@ -193,12 +174,11 @@ class Optimization {
       out_.rules[a.rule] = {proof.ok() ? std::string(rewrite::name((*proof)->kind)) : "none",
                             std::string(rewrite::name(rule->numeric))};
     }
-    return {};
   }
 
-  Expected<void> test_applications() {
+  Expected<void> test_applications(const std::vector<search::Step>& steps) {
     if (!options_.test_rewrites) return {};
-    ISOMER_TRY(const FieldTests tests, test_over_field(out_.start, rules_, out_.steps));
+    ISOMER_TRY(const FieldTests tests, test_over_field(out_.start, rules_, steps));
     out_.tested = tests.tested;
     out_.untested = tests.untested;
     out_.culprit = tests.culprit;
@@ -315,9 +295,12 @@ class Optimization {
                  candidates_->stays_faster(all[0], all[taken], inputs, options_.timing_seconds, confirmed));
       if (!faster) taken = 0;
     }
-    if (taken != 1) ISOMER_CHECK_OK(check(all[taken], sized, sets));
+    out_.before = candidates_->figures(all[0]);
+    const double input = all[0].fastest;
+    ISOMER_TRY(const bool simplified, simplify(all[taken], sized, sets));
+    if (!simplified && !out_.culprit) ISOMER_CHECK_OK(check(all[taken], sized, sets));
     if (out_.culprit) return {};
-    out_.changed = taken > 0;
+    out_.changed = taken > 0 || simplified;
     if (!out_.changed)
       out_.why_not =
           all.size() == 1
@@ -325,12 +308,30 @@ class Optimization {
               : fmt::format(
                     "the rewrites that were found do not make the model clearly faster when it is run ({:.3f} "
                     "ms to {:.3f} ms)",
-                    1e3 * all[0].fastest, 1e3 * all[1].fastest);
-    out_.before = candidates_->figures(all[0]);
+                    1e3 * input, 1e3 * all[1].fastest);
     out_.after = candidates_->figures(all[taken]);
     if (!given()) search::add_timed(out_.considered, out_.steps, all[taken].steps);
+    std::erase_if(out_.considered,
+                  [&](const search::Considered& c) { return simplified && applies(all[taken], c.rule); });
     take(std::move(all[taken]));
     return {};
+  }
+
+  // Takes the simplest form in place of a candidate, unless whole runs are slower by that: it is the same in every search. Whether it did.
+  Expected<bool> simplify(Candidate& candidate, const ir::Graph& sized, const InputSets& sets) {
+    if (joined_.empty() || !candidate.labels.empty()) return false;
+    ISOMER_TRY(Candidate simpler, compiled(joined_, ""));
+    ISOMER_TRY(const bool level, candidates_->is_level(candidate, simpler, sets[0], options_.timing_seconds));
+    if (!level) return false;
+    ISOMER_CHECK_OK(test_applications(joined_));
+    if (!out_.culprit) ISOMER_CHECK_OK(check(simpler, sized, sets));
+    if (!out_.culprit) candidate = std::move(simpler);
+    return !out_.culprit;
+  }
+
+  static bool applies(const Candidate& c, const std::string& rule) {
+    const std::vector<search::Application> all = applications(c.steps);
+    return std::any_of(all.begin(), all.end(), [&](const search::Application& a) { return a.rule == rule; });
   }
 
   void take(Candidate c) {
@@ -366,7 +367,7 @@ class Optimization {
       }
       ISOMER_TRY(const ir::Graph start, with_sizes(out_.start, out_.assumed));
       ISOMER_TRY(out_.culprit,
-                 find_culprit(start, rules_, applications(out_.steps), inputs, expected, own, options_.tolerance));
+                 find_culprit(start, rules_, applications(result.steps), inputs, expected, own, options_.tolerance));
       if (!out_.culprit) out_.culprit = Culprit{0, "", {}, worst(errors), false};
       return {};
     }
@@ -382,6 +383,7 @@ class Optimization {
   std::optional<CandidateMaker> candidates_;  // of out_.start
   std::optional<Recollection> recollection_;
   std::vector<std::vector<Tensor>> expected_;  // what the original gives for each set of inputs, once it was asked
+  std::vector<search::Step> joined_;           // from the start, by the analytic model alone
   bool confirmed_ = false;                     // what the search found was faster by a second look at its kernels
   Optimized out_;
   Clock::time_point begin_;

@@ -60,7 +60,7 @@ Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>&
   ISOMER_TRY(o.target, codegen::host_target());
   o.threads = options.threads;
   o.measure = !options.estimate;
-  o.far_weights = cost::has_far_weights(graph);
+  o.weights = cost::weight_reach(graph);
   o.in_context = true;
   o.store = options.estimate ? "-" : options.store;
   std::unique_ptr<WholeRuns> runs;

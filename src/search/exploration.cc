@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace isomer::search {
 namespace {
@@ -89,7 +90,7 @@ void Exploration::follow(const NodeRef& node, std::vector<std::shared_ptr<Node>>
   left_ -= priced;
   for (const std::shared_ptr<Node>& child : nodes) {
     if (child->cost < best_->cost) best_ = child;
-    if (child->cost < root_->cost) cheaper_.insert(child);
+    if (judge_.options().simplify || child->cost < root_->cost) cheaper_.insert(child);
     if (child->cost < alpha * best_->cost || child->cost < node->cost) queue_.insert(child);
   }
   if (greedy && !queue_.empty()) {
@@ -152,6 +153,16 @@ NodeRef Exploration::taken() {
   return taken;
 }
 
+NodeRef Exploration::simplest() {
+  std::vector<std::tuple<size_t, size_t, Hash128, NodeRef>> order;
+  for (const NodeRef& n : cheaper_) order.emplace_back(judge_.reductions_of(*n), applications(*n), n->hash, n);
+  std::sort(order.begin(), order.end());
+  if (order.size() > kFinalists) order.resize(kFinalists);
+  for (const auto& [reductions, rewrites, hash, node] : order)
+    if (!judge_.closed() && judge_.level(*root_, *node, around_)) return node;
+  return nullptr;
+}
+
 // The steps again from the root on, but one. Nothing where later ones build on it. Costs are those that the steps had, or new.
 NodeRef Exploration::without(const std::vector<const Node*>& path, size_t step, bool priced) const {
   std::map<uint32_t, uint32_t> here;
@@ -212,8 +223,8 @@ Found Exploration::settle() {
     if (!ended_)
       for (const auto& [rule, places] : found.places)
         if (!ledger_.knows(rule)) ledger_.unpriced({{rule, {}}}, WhyNot::NoTime);
-    NodeRef best = taken();
-    if (best) best = needed(best);
+    NodeRef best = judge_.options().simplify ? simplest() : taken();
+    if (best && !judge_.options().simplify) best = needed(best);
     found.left = ledger_.left(root_->cost, best ? trail_of(*best) : Trail{});
     for (const Node* n = best.get(); n && n->parent; n = n->parent.get())
       found.steps.push_back({n->state.made(), n->parent->cost, n->cost, false, 0});

@@ -18,6 +18,14 @@ Region with(Region region, const std::vector<uint32_t>& around) {
   return region;
 }
 
+std::optional<std::pair<ir::Graph, ir::Graph>> graphs_of(const Node& one, const Node& other,
+                                                         const std::vector<uint32_t>& around) {
+  auto first = graph_of(one.state.graph(), with(one.state.region(), around));
+  auto second = graph_of(other.state.graph(), with(other.state.region(), around));
+  if (!first.ok() || !second.ok()) return std::nullopt;
+  return std::pair(*std::move(first), *std::move(second));
+}
+
 // The last steps that lost, in a row.
 size_t losses(const Node& node) {
   size_t count = 0;
@@ -146,6 +154,18 @@ std::vector<Judge::Difference> Judge::differences(Answers& answers, const std::v
   return out;
 }
 
+size_t Judge::reductions_of(const Node& node) {
+  const std::vector<uint32_t> nodes = node.state.region().nodes();
+  return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [&](uint32_t n) {
+    return node.state.graph().alive(n) && reductions_.at(node.state.graph(), n);
+  }));
+}
+
+bool Judge::simplifies(const Node& node, const Difference& estimate) {
+  return estimate.known() && estimate.value() <= kLevelLoss * *estimate.before &&
+         reductions_of(node) < reductions_of(*node.parent);
+}
+
 std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::unordered_set<Hash128>& seen,
                                                    size_t most, Ledger& ledger) {
   std::vector<std::shared_ptr<Node>> out;
@@ -168,6 +188,7 @@ std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::u
   std::vector<std::pair<std::pair<bool, double>, std::shared_ptr<Node>>> kept;
   for (size_t k = 0; k < out.size(); ++k) {
     const double doubt = out[k]->state.leads_on() ? options_.doubt : std::min(options_.doubt, options_.dead_end);
+    if (options_.simplify && !simplifies(*out[k], estimates[k])) continue;
     const bool priced = estimates[k].known() && *estimates[k].after <= doubt * *estimates[k].before;
     if (estimates[k].known())
       ledger.estimated(trail_of(*out[k]), *estimates[k].before, *estimates[k].after, !priced);
@@ -222,19 +243,26 @@ std::optional<double> Judge::whole_estimate(const ir::Graph& model) {
 }
 
 bool Judge::clearly_better(const Node& one, const Node& other, const std::vector<uint32_t>& around, bool again) const {
-  const auto before = graph_of(one.state.graph(), with(one.state.region(), around));
-  const auto after = graph_of(other.state.graph(), with(other.state.region(), around));
-  if (!before.ok() || !after.ok()) return false;
+  const auto graphs = graphs_of(one, other, around);
+  if (!graphs) return false;
+  const auto& [before, after] = *graphs;
   if (options_.compare) {
-    const auto found = options_.compare(*before, *after, again ? 2 : 1);
+    const auto found = options_.compare(before, after, again ? 2 : 1);
     if (!found.ok()) return false;
     if (!again || found->seconds >= 0 || is_clear(*found)) return is_clear(*found);
     // A gain that is there, and less than is asked for: the noise of one look shall not decide.
-    const auto third = options_.compare(*before, *after, 3);
+    const auto third = options_.compare(before, after, 3);
     return third.ok() && is_clear({found->seconds + third->seconds, found->changed + third->changed});
   }
-  const auto was = prices_.cost(*before), is = prices_.cost(*after);
+  const auto was = prices_.cost(before), is = prices_.cost(after);
   return was.ok() && is.ok() && *is < (1 - kSafeGain) * *was;
+}
+
+bool Judge::level(const Node& one, const Node& other, const std::vector<uint32_t>& around) const {
+  const auto graphs = options_.compare ? graphs_of(one, other, around) : std::nullopt;
+  if (!graphs) return false;
+  const auto found = options_.compare(graphs->first, graphs->second, 1);
+  return found.ok() && found->kernels <= 0 && found->seconds <= kLevelLoss * found->changed;
 }
 
 bool Judge::pays(const Node& without, const Node& with, const std::vector<uint32_t>& around) {

@@ -37,6 +37,9 @@ class Judge {
   // Whether nothing may be priced any more: a part of the time is kept for judging what was found.
   bool closed() const;
 
+  // Of the region, that a run computes.
+  size_t reductions_of(const Node& node);
+
   // New graphs one step away, the most promising first, as many as are to be priced.
   std::vector<std::shared_ptr<Node>> children(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most,
                                               Ledger& ledger);
@@ -51,6 +54,9 @@ class Judge {
   bool clearly_better(const Node& one, const Node& other, const std::vector<uint32_t>& around, bool again) const;
   // Whether the second one, which has a step more, is better by so much that the step is not noise, by a second look too.
   bool pays(const Node& without, const Node& with, const std::vector<uint32_t>& around);
+
+  // Whether the second one has no more kernels and is no slower.
+  bool level(const Node& one, const Node& other, const std::vector<uint32_t>& around) const;
 
   // What rewrites must gain at the least, in all places together; set once, before regions are explored.
   double least_gain = 0;
@@ -79,6 +85,8 @@ class Judge {
     std::unordered_map<std::string, std::optional<double>> known;
   };
   std::optional<double> cost_of(Answers& answers, const rewrite::EditGraph& graph, const Region& region);
+  // Whether fewer reductions are left than there were before, for about the same time.
+  bool simplifies(const Node& node, const Difference& estimate);
   std::vector<Difference> differences(Answers& answers, const std::vector<std::shared_ptr<Node>>& children,
                                       bool limited);
 

@@ -25,8 +25,9 @@ using Cost = std::function<Expected<double>(const ir::Graph&)>;
 
 // Two graphs side by side.
 struct Comparison {
-  double seconds = 0;  // by which the second one differs
-  double changed = 0;  // what only the first one has
+  double seconds = 0;   // by which the second one differs
+  double changed = 0;   // what only the first one has
+  int64_t kernels = 0;  // by which their number differs
 };
 // By a look at them: the first is what their costs are made of, each later one stands apart from those before it.
 using Compare = std::function<Expected<Comparison>(const ir::Graph& before, const ir::Graph& after, int look)>;
@@ -37,6 +38,8 @@ inline constexpr double kClearGain =
 inline constexpr double kSafeGain = 0.03;  // of their region, where what they change is not known
 // Of the model, by the estimate: less is not worth a rewrite, and would be taken or left by noise.
 inline constexpr double kLeastGain = 0.003;
+// What a simpler graph may lose of what it changes.
+inline constexpr double kLevelLoss = 0.02;
 
 enum class Strategy : uint8_t {
   Greedy,   // the best child of each graph, as long as it is better
@@ -61,6 +64,7 @@ struct Options {
   double seconds = std::numeric_limits<double>::infinity();
   size_t region_nodes = 300;
   int rounds = 3;                           // regions are found anew where rewrites were made
+  bool simplify = false;                    // fewest reductions at the same cost, by steps that each leave fewer
   int threads = 1;                          // that price at the same time
   Quiet* quiet = nullptr;                   // of these threads, where pricing needs it
   const std::atomic<bool>* stop = nullptr;  // ends the search with the best so far

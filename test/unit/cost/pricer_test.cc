@@ -69,6 +69,19 @@ TEST(Pricer, ShapesAreReallyComputed) {
   EXPECT_EQ(price->kernels, 1U);
 }
 
+TEST(Pricer, WeightsAreAsFarAsThereAreManyOfThem) {
+  const auto of = [](int64_t megabytes) {
+    ir::GraphBuilder b(ops::table(), "weights");
+    b.output("y", b.constant(Tensor(DType::U8, {megabytes << 20})));
+    return weight_reach(*std::move(b).finish());
+  };
+  EXPECT_EQ(of(1), of(4));
+  EXPECT_EQ(of(1).kind, Reach::Kind::Pool);
+  // Unless no cache is so large.
+  const bool near = of(9).kind == Reach::Kind::Pool;
+  EXPECT_EQ(of(9).bytes, near ? uint64_t{8} << 20 : 0);
+}
+
 TEST(Pricer, EstimatesGrowWithWork) {
   const auto p = pricer(false);
   double last = 0;

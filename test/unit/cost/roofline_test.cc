@@ -26,5 +26,22 @@ TEST(Roofline, TwoUnitsOfWideVectors) {
   EXPECT_NEAR(nominal_machine(*loop::parse_target("x86-64-v4")).flops, 160e9, 1e9);
 }
 
+// Weights are in no near cache when a kernel begins: one kernel with those of eight is no dearer than the eight.
+TEST(Roofline, WeightsOfManyProductsCostNoMoreInOneKernel) {
+  const loop::Target t = *loop::parse_target("x86-64-v4");
+  const Machine m = nominal_machine(t);
+  const auto seconds = [&](double megabytes, bool far) {
+    Load load;
+    load.work.bytes = load.weight_bytes = megabytes * (1 << 20);
+    load.far_weights = far;
+    load.tasks = 8;
+    load.threads = 2;
+    return estimated_seconds(load, m, t);
+  };
+  EXPECT_LT(seconds(8, false), 8 * seconds(1, false));
+  EXPECT_GT(seconds(8, false), 7 * seconds(1, false));
+  EXPECT_GT(seconds(1, true), 2 * seconds(1, false));
+}
+
 }  // namespace
 }  // namespace isomer::cost

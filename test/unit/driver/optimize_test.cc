@@ -222,6 +222,14 @@ TEST_F(Optimize, TheMiddleOfRoundsShowsAGainOrNothing) {
   EXPECT_EQ(middle_gain({}), std::nullopt);
 }
 
+// Rounds of a form that is level, on a quiet machine and on a busy one, and of one that is 3% slower.
+TEST_F(Optimize, ThreeQuartersOfTheRoundsShowALoss) {
+  EXPECT_EQ(middle_unless_slower({1.004, 0.998, 1.001, 1.003, 1.006, 0.997, 1.002, 1.001}), 1.002);
+  EXPECT_EQ(middle_unless_slower({0.7, 1.3, 1.1, 0.9, 1.2, 0.8, 1.05, 1.02}), 1.05);
+  EXPECT_EQ(middle_unless_slower({1.03, 1.02, 1.035, 0.99, 1.04, 1.03, 1.02, 1.025}), std::nullopt);
+  EXPECT_EQ(middle_unless_slower({}), std::nullopt);
+}
+
 TEST_F(Optimize, OpenSizesStayOpen) {
   ir::GraphBuilder b(ops::table(), "open");
   const ir::Value x = *b.input("x", {DType::F32, Shape({Dim::symbol("batch"), Dim(8)}), nullptr});

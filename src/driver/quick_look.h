@@ -1,0 +1,26 @@
+// A quick look at what rules may do for a model, by the analytic model alone: no kernel is timed.
+#pragma once
+
+#include <vector>
+
+#include "cost/pricer.h"
+#include "driver/open_sizes.h"
+#include "search/search.h"
+
+namespace isomer::driver {
+
+struct QuickLook {
+  const ir::Graph& start;
+  const std::vector<const rewrite::Rule*>& rules;
+  const Sizes& sizes;
+  search::Options options;  // its limits, and when to stop
+};
+
+// The part of the model's time that rewrites would save.
+double promised_gain(const QuickLook& look, cost::Pricer& pricer);
+
+// Everything joined that may be: products of one operand, convolutions of one image. Prices of pieces do not know what a plan reads
+// again; so this is judged by the peaks of the CPU's class, which are the same every time, and by whole runs later.
+Expected<std::vector<search::Step>> simplest_form(const QuickLook& look, const cost::PricerOptions& pricing);
+
+}  // namespace isomer::driver
