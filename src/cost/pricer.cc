@@ -197,6 +197,8 @@ Expected<Pricer::Comparison> Pricer::compare(const ir::Graph& before, const ir::
     impl_->times.measure(items);
   Comparison out;
   out.kernels = static_cast<int64_t>(is->items.size()) - static_cast<int64_t>(was->items.size());
+  for (const Item& item : was->items) out.moves -= item.subject.flops == 0 ? 1 : 0;
+  for (const Item& item : is->items) out.moves += item.subject.flops == 0 ? 1 : 0;
   for (size_t k = 0; k < items.size(); ++k) {
     const double time = more[k] * (seconds[k] > 0 ? seconds[k] : impl_->times.known(items[k], true).best());
     out.seconds += time;

@@ -17,7 +17,7 @@ constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was
 constexpr double kLeastGain = 1.03;  // times input and result must differ by: less is noise, and then the input stays
 constexpr double kClearGain = 1.1;   // what a second timing would hardly take back
 constexpr double kHalfGain = 0.985;  // of the input's time: half of the least gain
-constexpr double kLevel = 1.01;      // times the input's: less is no loss
+constexpr double kLevel = 1.005;     // times the input's: less is no loss
 
 // Of ratios, the one that this part of them is below.
 double quantile(std::vector<double>& ratios, double part) {

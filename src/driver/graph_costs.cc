@@ -25,7 +25,7 @@ search::Compare comparison_by(cost::Pricer& pricer, const Sizes& sizes) {
     ISOMER_TRY(const ir::Graph was, with_sizes(before, sizes));
     ISOMER_TRY(const ir::Graph is, with_sizes(after, sizes));
     ISOMER_TRY(const auto found, pricer.compare(was, is, cost::Pricer::Extent::Piece, look));
-    return search::Comparison{found.seconds, found.changed, found.kernels};
+    return search::Comparison{found.seconds, found.changed, found.kernels, found.moves};
   };
 }
 

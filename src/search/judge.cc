@@ -262,7 +262,9 @@ bool Judge::level(const Node& one, const Node& other, const std::vector<uint32_t
   const auto graphs = options_.compare ? graphs_of(one, other, around) : std::nullopt;
   if (!graphs) return false;
   const auto found = options_.compare(graphs->first, graphs->second, 1);
-  return found.ok() && found->kernels <= 0 && found->seconds <= kLevelLoss * found->changed;
+  if (!found.ok() || found->seconds > kLevelLoss * found->changed) return false;
+  // A part of a whole that has to be copied to where it is read costs more than an estimate sees: it must save two others.
+  return found->kernels + 2 * std::max<int64_t>(0, found->moves) <= 0;
 }
 
 bool Judge::pays(const Node& without, const Node& with, const std::vector<uint32_t>& around) {

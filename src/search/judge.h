@@ -55,7 +55,7 @@ class Judge {
   // Whether the second one, which has a step more, is better by so much that the step is not noise, by a second look too.
   bool pays(const Node& without, const Node& with, const std::vector<uint32_t>& around);
 
-  // Whether the second one has no more kernels and is no slower.
+  // Whether the second one is no slower and has no more kernels, where one more that only moves values counts for three.
   bool level(const Node& one, const Node& other, const std::vector<uint32_t>& around) const;
 
   // What rewrites must gain at the least, in all places together; set once, before regions are explored.

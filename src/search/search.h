@@ -27,7 +27,8 @@ using Cost = std::function<Expected<double>(const ir::Graph&)>;
 struct Comparison {
   double seconds = 0;   // by which the second one differs
   double changed = 0;   // what only the first one has
-  int64_t kernels = 0;  // by which their number differs
+  int64_t kernels = 0;  // by which their number differs,
+  int64_t moves = 0;    // and that of those which compute nothing
 };
 // By a look at them: the first is what their costs are made of, each later one stands apart from those before it.
 using Compare = std::function<Expected<Comparison>(const ir::Graph& before, const ir::Graph& after, int look)>;
