@@ -7,6 +7,7 @@
 
 #include "base/clock_seconds.h"
 #include "base/random.h"
+#include "compile/arena.h"
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 #include "te/substitute.h"
@@ -24,8 +25,6 @@ constexpr std::byte kMark{0xA5};
 constexpr int kLooks = 40;  // at a core's rate before a run: half a millisecond, in which it may become the usual one,
 constexpr int kAllLooks = 400;   // and of a thread in all: a rate that stays another one is not waited for in every run
 constexpr double kFresh = 1e-4;  // seconds: a rate lasts for milliseconds, and a look takes as long as many a kernel
-
-uint64_t rounded(uint64_t bytes) { return (bytes + ISO_ALIGNMENT - 1) / ISO_ALIGNMENT * ISO_ALIGNMENT; }
 
 bool reads(const loop::Stmt& s, int buffer) {
   bool found = s->kind == loop::StmtKind::Store && s->buffer == buffer && s->combiner;
@@ -77,7 +76,7 @@ void TestBed::count_copies(const loop::Function& function) {
   if (copied_ == 0) return;
   const size_t least = std::min<size_t>(kMostCopies, shape_.least_pool / copied_ + 1);
   copies_ = std::clamp<size_t>(pool / copied_, 1, std::max(shape_.most_copies, least));
-  if (shape_.round > 0 && copies_ * copied_ < pool) push_ = rounded(pool / copies_ - copied_);
+  if (shape_.round > 0 && copies_ * copied_ < pool) push_ = compile::rounded_up(pool / copies_ - copied_);
   for (size_t i = 0; i < copies_of_.size(); ++i) {
     const Reach& reach = shape_.reaches[i];
     if (!own(i) || !rotates(reach, function.buffers[i].bytes())) continue;
@@ -121,7 +120,7 @@ void TestBed::add(const loop::Function& function, size_t argument, size_t copy, 
   r.changed = shape_.round > 0 && b.written && reads(function.body, static_cast<int>(argument));
   r.contents = contents_of(b.dtype, argument);
   std::memset(at - kZone, static_cast<int>(kMark), kZone);
-  std::memset(at + r.bytes, static_cast<int>(kMark), rounded(r.bytes) - r.bytes + kZone);
+  std::memset(at + r.bytes, static_cast<int>(kMark), compile::rounded_up(r.bytes) - r.bytes + kZone);
   fill(r, 0, r.bytes);
   if (!r.changed) r.contents = {};
   regions_.push_back(std::move(r));
@@ -134,10 +133,10 @@ Expected<std::unique_ptr<TestBed>> TestBed::make(const loop::Function& function,
   bed->count_copies(function);
   uint64_t total = kZone;
   for (size_t i = 0; i < static_cast<size_t>(function.arguments); ++i)
-    if (bed->own(i)) total += bed->copies_of(i) * (rounded(function.buffers[i].bytes()) + 2 * kZone);
+    if (bed->own(i)) total += bed->copies_of(i) * (compile::rounded_up(function.buffers[i].bytes()) + 2 * kZone);
   uint64_t traffic = 0;
   for (const Group& g : bed->touched_) traffic += g.traffic;
-  bed->most_traffic_ = rounded(std::max(shape.traffic, traffic));
+  bed->most_traffic_ = compile::rounded_up(std::max(shape.traffic, traffic));
   const uint64_t junk = bed->most_traffic_ * static_cast<uint64_t>(shape.threads);
   const uint64_t pushed = bed->push_ * bed->copies_;
   bed->bytes_ = total + junk + pushed;
@@ -150,7 +149,7 @@ Expected<std::unique_ptr<TestBed>> TestBed::make(const loop::Function& function,
   for (size_t i = 0; i < static_cast<size_t>(function.arguments); ++i)
     for (size_t copy = 0; bed->own(i) && copy < bed->copies_of(i); ++copy) {
       bed->add(function, i, copy, next);
-      next += rounded(function.buffers[i].bytes()) + 2 * kZone;
+      next += compile::rounded_up(function.buffers[i].bytes()) + 2 * kZone;
     }
   return bed;
 }

@@ -20,6 +20,8 @@ struct InputOptions {
   std::optional<std::pair<double, double>> range;
 };
 
+using InputSets = std::vector<std::vector<Tensor>>;  // each with a value per graph input
+
 // One value per graph input. A random one needs a static shape; the diagnostic names the open dimension.
 Expected<std::vector<Tensor>> make_inputs(const ir::Graph& graph, const InputOptions& options);
 

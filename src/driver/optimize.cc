@@ -15,7 +15,7 @@
 #ifdef ISOMER_HAS_COMPILER
 #include "codegen/codegen.h"
 #include "cost/pricer.h"
-#include "driver/candidates.h"
+#include "driver/end_check.h"
 #include "driver/graph_costs.h"
 #include "driver/quick_look.h"
 #include "driver/recollection.h"
@@ -51,12 +51,11 @@ class Optimization {
     if (!out_.remembered) ISOMER_CHECK_OK(search());
     ISOMER_CHECK_OK(test_applications(out_.steps));
     if (out_.culprit) return std::move(out_);
-    ISOMER_TRY(const ir::Graph sized, with_sizes(original_, out_.assumed));
-    ISOMER_TRY(const auto sets, input_sets(sized));
-    ISOMER_TRY(const bool known, recall_verdict(sets));
+    ISOMER_TRY(EndCheck end, EndCheck::make(original_, out_.start, rules_, out_.assumed, options_));
+    ISOMER_TRY(const bool known, recall_verdict(end.sets()));
     if (!known) {
-      ISOMER_CHECK_OK(choose(sized, sets));
-      if (!out_.culprit) recollection_->remember(out_, sets);
+      ISOMER_CHECK_OK(choose(end));
+      if (!out_.culprit) recollection_->remember(out_, end.sets());
     }
     name_rules();
     out_.kernels_measured = pricer_->measured();
@@ -135,7 +134,7 @@ class Optimization {
     how.quiet = pricer_->options().quiet;
     // Where rewrites promise much they are looked for first, and what they lead to is labelled. Else the start has its
     // labels first: most kernels of what the search looks at are known then, and where it finds nothing the labels are there.
-    const bool jointly = options_.layout && promised_gain(quick_look(), *pricer_) <= kMuch;
+    const bool jointly = options_.layout && !promises(kMuch, quick_look(), *pricer_);
     if (jointly) {
       ISOMER_TRY(const ir::Graph sized, with_sizes(out_.start, out_.assumed));
       const auto ignored = pricer_->label(sized, cost::Pricer::Extent::Model, label_options(kLabelShare));
@@ -159,15 +158,9 @@ class Optimization {
     return {};
   }
 
-  static std::vector<search::Application> applications(const std::vector<search::Step>& steps) {
-    std::vector<search::Application> all;
-    for (const search::Step& s : steps) all.insert(all.end(), s.applications.begin(), s.applications.end());
-    return all;
-  }
-
   void name_rules() {
     rewrite::OperatorHashes hashes(ops::table());
-    for (const search::Application& a : applications(out_.steps)) {
+    for (const search::Application& a : search::applications(out_.steps)) {
       if (out_.rules.count(a.rule)) continue;
       const rewrite::Rule* rule = library_.find(a.rule);
       const auto proof = rewrite::valid_proof(*rule, hashes);
@@ -235,25 +228,12 @@ class Optimization {
     return all;
   }
 
-  // Random inputs, and those that were given.
-  Expected<InputSets> input_sets(const ir::Graph& sized) {
-    InputSets out;
-    InputOptions random = options_.inputs;
-    random.files.clear();
-    ISOMER_TRY(std::vector<Tensor> first, make_inputs(sized, random));
-    out.push_back(std::move(first));
-    if (options_.inputs.files.empty()) return out;
-    ISOMER_TRY(std::vector<Tensor> own, make_inputs(sized, options_.inputs));
-    out.push_back(std::move(own));
-    return out;
-  }
-
   // Algorithms that labels ask for may round more than is allowed where the compiler's own do not: then the labels are at
   // fault, and the same result without them is among the others.
-  Expected<void> leave_out_inexact(std::vector<Candidate>& all, const ir::Graph& sized, const InputSets& sets) {
+  Expected<void> leave_out_inexact(std::vector<Candidate>& all, EndCheck& end) {
     if (given()) return {};
     for (size_t i = 1; i < all.size();) {
-      if (!all[i].labels.empty()) ISOMER_CHECK_OK(check(all[i], sized, sets));
+      if (!all[i].labels.empty()) ISOMER_CHECK_OK(check(all[i], end));
       if (!out_.culprit) {
         ++i;
         continue;
@@ -271,13 +251,13 @@ class Optimization {
 
   // Runs and times the candidates against the input. Of those that are faster, the first that is as fast as the best within
   // noise is taken.
-  Expected<void> choose(const ir::Graph& sized, const InputSets& sets) {
-    const std::vector<Tensor>& inputs = sets[0];
+  Expected<void> choose(EndCheck& end) {
+    const std::vector<Tensor>& inputs = end.sets()[0];
     ISOMER_TRY(std::vector<Candidate> all, contenders());
-    ISOMER_CHECK_OK(leave_out_inexact(all, sized, sets));
+    ISOMER_CHECK_OK(leave_out_inexact(all, end));
     if (out_.culprit) return {};
     if (all.size() > 1) {
-      ISOMER_CHECK_OK(check(all[1], sized, sets));
+      ISOMER_CHECK_OK(check(all[1], end));
       if (out_.culprit) return {};
     }
     ISOMER_CHECK_OK(candidates_->time(all, inputs, options_.timing_seconds));
@@ -297,8 +277,8 @@ class Optimization {
     }
     out_.before = candidates_->figures(all[0]);
     const double input = all[0].fastest;
-    ISOMER_TRY(const bool simplified, simplify(all[taken], sized, sets));
-    if (!simplified && !out_.culprit) ISOMER_CHECK_OK(check(all[taken], sized, sets));
+    ISOMER_TRY(const bool simplified, simplify(all[taken], end));
+    if (!simplified && !out_.culprit) ISOMER_CHECK_OK(check(all[taken], end));
     if (out_.culprit) return {};
     out_.changed = taken > 0 || simplified;
     if (!out_.changed)
@@ -318,19 +298,19 @@ class Optimization {
   }
 
   // Takes the simplest form in place of a candidate, unless whole runs are slower by that: it is the same in every search. Whether it did.
-  Expected<bool> simplify(Candidate& candidate, const ir::Graph& sized, const InputSets& sets) {
+  Expected<bool> simplify(Candidate& candidate, EndCheck& end) {
     if (joined_.empty() || !candidate.labels.empty()) return false;
     ISOMER_TRY(Candidate simpler, compiled(joined_, ""));
-    ISOMER_TRY(const bool level, candidates_->is_level(candidate, simpler, sets[0], options_.timing_seconds));
+    ISOMER_TRY(const bool level, candidates_->is_level(candidate, simpler, end.sets()[0], options_.timing_seconds));
     if (!level) return false;
     ISOMER_CHECK_OK(test_applications(joined_));
-    if (!out_.culprit) ISOMER_CHECK_OK(check(simpler, sized, sets));
+    if (!out_.culprit) ISOMER_CHECK_OK(check(simpler, end));
     if (!out_.culprit) candidate = std::move(simpler);
     return !out_.culprit;
   }
 
   static bool applies(const Candidate& c, const std::string& rule) {
-    const std::vector<search::Application> all = applications(c.steps);
+    const std::vector<search::Application> all = search::applications(c.steps);
     return std::any_of(all.begin(), all.end(), [&](const search::Application& a) { return a.rule == rule; });
   }
 
@@ -342,35 +322,12 @@ class Optimization {
     out_.graph = std::move(c.graph);
   }
 
-  Expected<void> check(Candidate& result, const ir::Graph& sized, const InputSets& sets) {
-    out_.errors.clear();
-    out_.own_errors.clear();
-    out_.input_sets = sets.size();
-    for (size_t k = 0; k < sets.size(); ++k) {
-      const std::vector<Tensor>& inputs = sets[k];
-      if (k == expected_.size()) {
-        ISOMER_TRY(std::vector<Tensor> outputs, reference_outputs(sized, inputs));
-        expected_.push_back(std::move(outputs));
-      }
-      const std::vector<Tensor>& expected = expected_[k];
-      ISOMER_TRY(const std::vector<Tensor> outputs, result.executor->run(inputs));
-      const std::vector<OutputError> errors = output_errors(sized, outputs, expected);
-      if (worst(errors) > worst(out_.errors) || out_.errors.empty()) out_.errors = errors;
-      if (!(worst(errors) > options_.tolerance)) continue;
-      ISOMER_TRY(const std::vector<OutputError> own, own_errors(sized, inputs, expected));
-      if (worst(own) > worst(out_.own_errors)) out_.own_errors = own;
-      // Where rounding may hide a fault, the two are compared without it: in double, by the tolerance as it is.
-      if (!(worst(beyond(errors, own)) > options_.tolerance)) {
-        ISOMER_TRY(const ir::Graph graph, with_sizes(result.graph, out_.assumed));
-        ISOMER_TRY(const std::vector<Tensor> meaning, reference_outputs(graph, inputs));
-        if (!(worst(output_errors(sized, meaning, expected)) > options_.tolerance)) continue;
-      }
-      ISOMER_TRY(const ir::Graph start, with_sizes(out_.start, out_.assumed));
-      ISOMER_TRY(out_.culprit,
-                 find_culprit(start, rules_, applications(result.steps), inputs, expected, own, options_.tolerance));
-      if (!out_.culprit) out_.culprit = Culprit{0, "", {}, worst(errors), false};
-      return {};
-    }
+  Expected<void> check(Candidate& result, EndCheck& end) {
+    ISOMER_TRY(EndCheck::Found found, end.check(result));
+    out_.input_sets = end.sets().size();
+    out_.errors = std::move(found.errors);
+    out_.own_errors = std::move(found.own_errors);
+    out_.culprit = std::move(found.culprit);
     return {};
   }
 
@@ -382,9 +339,8 @@ class Optimization {
   std::shared_ptr<cost::Pricer> pricer_;
   std::optional<CandidateMaker> candidates_;  // of out_.start
   std::optional<Recollection> recollection_;
-  std::vector<std::vector<Tensor>> expected_;  // what the original gives for each set of inputs, once it was asked
-  std::vector<search::Step> joined_;           // from the start, by the analytic model alone
-  bool confirmed_ = false;                     // what the search found was faster by a second look at its kernels
+  std::vector<search::Step> joined_;  // from the start, by the analytic model alone
+  bool confirmed_ = false;            // what the search found was faster by a second look at its kernels
   Optimized out_;
   Clock::time_point begin_;
 };

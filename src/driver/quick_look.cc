@@ -21,15 +21,21 @@ Expected<search::Outcome> outcome(const QuickLook& look, cost::Pricer& pricer, b
 
 }  // namespace
 
-double promised_gain(const QuickLook& look, cost::Pricer& pricer) {
+bool promises(double share, const QuickLook& look, cost::Pricer& pricer) {
   const auto sized = with_sizes(look.start, look.sizes);
-  if (!sized.ok()) return 0;
+  if (!sized.ok()) return false;
   const auto whole = pricer.estimate(*sized);
+  if (!whole.ok()) return false;
+  const double wanted = share * whole->seconds;
+  // First steps are seen in a second or two. A whole search of a model with hundreds of places takes longer than there is; one of
+  // few places, of which the first step gains little or nothing, does not.
+  const search::Cost estimate = estimate_by(pricer, look.sizes);
+  if (search::promised_gain(look.start, ops::table(), look.rules, estimate, look.options) > wanted) return true;
   const auto found = outcome(look, pricer, false);
-  if (!whole.ok() || !found.ok() || whole->seconds <= 0) return 0;
   double gain = 0;
-  for (const search::Step& s : found->steps) gain += s.before - s.after;
-  return gain / whole->seconds;
+  if (found.ok())
+    for (const search::Step& s : found->steps) gain += s.before - s.after;
+  return gain > wanted;
 }
 
 Expected<std::vector<search::Step>> simplest_form(const QuickLook& look, const cost::PricerOptions& pricing) {

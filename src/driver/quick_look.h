@@ -16,8 +16,8 @@ struct QuickLook {
   search::Options options;  // its limits, and when to stop
 };
 
-// The part of the model's time that rewrites would save.
-double promised_gain(const QuickLook& look, cost::Pricer& pricer);
+// Whether rewrites would save more than this share of the model's time.
+bool promises(double share, const QuickLook& look, cost::Pricer& pricer);
 
 // Everything joined that may be: products of one operand, convolutions of one image. Prices of pieces do not know what a plan reads
 // again; so this is judged by the peaks of the CPU's class, which are the same every time, and by whole runs later.

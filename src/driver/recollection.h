@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "cost/pricer.h"
+#include "driver/inputs.h"
 #include "driver/optimize.h"
 #include "driver/verdict.h"
 
 namespace isomer::driver {
-
-using InputSets = std::vector<std::vector<Tensor>>;
 
 // All that is given has to outlive it.
 class Recollection {

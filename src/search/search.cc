@@ -34,7 +34,7 @@ class Search {
     judge_.least_gain = kLeastGain * judge_.whole_estimate(graph).value_or(0);
     std::set<uint32_t> fresh;
     for (int round = 0; round < options_.rounds && (round == 0 || !judge_.over()); ++round) {
-      std::vector<Place> places = find_places(now, round > 0 ? &fresh : nullptr);
+      std::vector<Place> places = find_places(now, round > 0 ? &fresh : nullptr, kWeighing);
       explore();
       fresh.clear();
       for (const Place& place : places) now = improve(std::move(now), place, fresh);
@@ -45,6 +45,13 @@ class Search {
     outcome_.statistics = judge_.statistics();
     outcome_.statistics.seconds = judge_.seconds();
     return std::move(outcome_);
+  }
+
+  double promised(const ir::Graph& graph) {
+    find_places(rewrite::EditGraph(graph, table_, habits_), nullptr, 1);
+    double gain = 0;
+    for (const Open& o : open_) gain += o.exploration->promise();
+    return gain;
   }
 
  private:
@@ -72,8 +79,9 @@ class Search {
     return find_regions(g, steps, wrapping, options_.region_nodes, judge_.reductions());
   }
 
-  // The regions, or those that touch some nodes; one of each shape that is not known is to be explored.
-  std::vector<Place> find_places(const rewrite::EditGraph& g, const std::set<uint32_t>* touched) {
+  // The regions, or those that touch some nodes; one of each shape that is not known is to be explored. They are weighed until so
+  // much of the time is gone.
+  std::vector<Place> find_places(const rewrite::EditGraph& g, const std::set<uint32_t>* touched, double weighing) {
     std::vector<Place> out;
     for (Region& region : regions(g)) {
       if (touched && std::none_of(touched->begin(), touched->end(), [&](uint32_t n) { return region.has(n); }))
@@ -92,7 +100,7 @@ class Search {
     }
     if (has_estimate_)
       judge_.pool().run(static_cast<int>(open_.size()), [&](int i) {
-        if (judge_.seconds() < kWeighing * options_.seconds) open_[static_cast<size_t>(i)].exploration->weigh();
+        if (judge_.seconds() < weighing * options_.seconds) open_[static_cast<size_t>(i)].exploration->weigh();
       });
     if (!touched && judge_.least_gain == 0)  // the model as a whole has no estimate
       for (const Open& o : open_)
@@ -234,6 +242,17 @@ class Search {
 };
 
 }  // namespace
+
+std::vector<Application> applications(const std::vector<Step>& steps) {
+  std::vector<Application> all;
+  for (const Step& s : steps) all.insert(all.end(), s.applications.begin(), s.applications.end());
+  return all;
+}
+
+double promised_gain(const ir::Graph& graph, const ir::OpTable& table, const std::vector<const rewrite::Rule*>& rules,
+                     const Cost& estimate, const Options& options) {
+  return Search(table, rules, estimate, estimate, options).promised(graph);
+}
 
 Expected<Outcome> optimise(const ir::Graph& graph, const ir::OpTable& table,
                            const std::vector<const rewrite::Rule*>& rules, const Cost& price, const Cost& estimate,

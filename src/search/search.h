@@ -89,6 +89,7 @@ struct Step {
   bool repeated = false;  // found in an equal region
   size_t region = 0;      // steps of one region build on each other
 };
+std::vector<Application> applications(const std::vector<Step>& steps);  // of all, in order
 
 struct Statistics {
   size_t regions = 0, repeated = 0;  // searched, and not searched since an equal one was
@@ -103,6 +104,10 @@ struct Outcome {
   Statistics statistics;
   std::vector<Considered> considered;  // and not taken
 };
+
+// What the best first step of each region would save by the estimate, in all of them together, as far as the time allows to look.
+double promised_gain(const ir::Graph& graph, const ir::OpTable& table, const std::vector<const rewrite::Rule*>& rules,
+                     const Cost& estimate, const Options& options);
 
 // `estimate` ranks graphs before they are priced and may be empty. Both must be safe to call from several threads.
 Expected<Outcome> optimise(const ir::Graph& graph, const ir::OpTable& table,

@@ -313,7 +313,7 @@ TEST(BlockEvaluator, RandomProgramsHaveTheBitsOfThePlainEvaluator) {
   Options options;
   options.threads = 1;
   int failing = 0;
-  for (uint64_t seed = 1; seed <= 20000 && !testing::Test::HasFailure(); ++seed)
+  for (uint64_t seed = 1; seed <= 20000 && !::testing::Test::HasFailure(); ++seed)
     failing += check(Generator(seed).make(), seed, options);
   EXPECT_LT(failing, 10000);
 }
@@ -321,14 +321,14 @@ TEST(BlockEvaluator, RandomProgramsHaveTheBitsOfThePlainEvaluator) {
 TEST(BlockEvaluator, GuardedSumsOfProductsHaveTheBitsOfThePlainEvaluator) {
   Options options;
   options.threads = 1;
-  for (uint64_t seed = 1; seed <= 3000 && !testing::Test::HasFailure(); ++seed)
+  for (uint64_t seed = 1; seed <= 3000 && !::testing::Test::HasFailure(); ++seed)
     EXPECT_EQ(check(Generator(seed).make_contraction(), seed, options), 0) << "seed " << seed;
 }
 
 TEST(BlockEvaluator, ThreadsDoNotChangeTheResult) {
   Options options;
   options.threads = 3;
-  for (uint64_t seed = 50001; seed <= 50100 && !testing::Test::HasFailure(); ++seed)
+  for (uint64_t seed = 50001; seed <= 50100 && !::testing::Test::HasFailure(); ++seed)
     check(Generator(seed).make(), seed, options);
 }
 
