@@ -9,6 +9,7 @@
 #include "tensor/random_fill.h"
 #include "test/image_blocks.h"
 #include "test/random_model.h"
+#include "test/signal_blocks.h"
 #include "test/token_blocks.h"
 
 namespace isomer::testing {
@@ -33,7 +34,7 @@ inline Value vector_of_tokens(Parts& p, Value x) {
 
 inline Value head(Parts& p, Value x) {
   const size_t rank = p.net.rank(x);
-  if (rank == 4) x = p.net.call("flatten", {p.random.flip() ? p.net.global_average(x) : x});
+  if (rank > 3) x = p.net.call("flatten", {p.random.flip() ? p.net.global_average(x) : x});
   if (rank == 3) x = vector_of_tokens(p, p.row_norm(x));
   for (int64_t k = p.random.between(1, 3); k > 0; --k) {
     x = p.dense(x, p.one_of<int64_t>({10, 16, 32, 50}));
@@ -43,32 +44,50 @@ inline Value head(Parts& p, Value x) {
   return p.random.flip(0.3) ? p.net.call("softmax", {x}, {{"axis", int64_t{-1}}}) : x;
 }
 
+enum class Looks : uint8_t { AtImages, AtTokens, AtSignals };
+
+inline std::vector<int64_t> input_dims(Parts& p, Looks looks) {
+  const int64_t n = p.one_of<int64_t>({1, 1, 1, 2, 3}), channels = p.one_of<int64_t>({1, 3, 3, 8, 16, 32, 48});
+  const auto side = [&] { return p.one_of<int64_t>({7, 8, 12, 14, 16, 17, 20, 28, 32}); };
+  switch (looks) {
+    case Looks::AtImages: {
+      const int64_t height = side();
+      return {n, channels, height, side()};
+    }
+    case Looks::AtTokens: {
+      const int64_t tokens = p.one_of<int64_t>({1, 4, 7, 8, 16, 20, 33, 48});
+      return {n, tokens, p.one_of<int64_t>({12, 16, 24, 32, 48, 64})};
+    }
+    case Looks::AtSignals: break;
+  }
+  if (p.random.flip(0.6)) return {n, channels, p.one_of<int64_t>({7, 16, 33, 64, 100, 200})};
+  const int64_t frames = p.one_of<int64_t>({2, 4, 7}), small = p.one_of<int64_t>({6, 8, 9, 12});
+  return {n, std::min<int64_t>(channels, 16), frames, small, p.one_of<int64_t>({6, 8, 13})};
+}
+
+// What follows on a value; a network that looks at images may go on with their patches.
+inline Value next_block(Parts& p, Looks& looks, Value x, bool last) {
+  if (looks == Looks::AtImages && !last && p.random.flip(0.1)) {
+    looks = Looks::AtTokens;
+    return tokens_of_image(p, x);
+  }
+  if (looks == Looks::AtTokens) return token::kBlocks[p.random.below(std::size(token::kBlocks))](p, x);
+  const bool image = looks == Looks::AtImages;
+  x = image ? image::kBlocks[p.random.below(std::size(image::kBlocks))](p, x)
+            : signal::kBlocks[p.random.below(std::size(signal::kBlocks))](p, x);
+  return p.dim(x, 1) > 96 ? signal::conv(p, x, 32, 1) : x;
+}
+
 inline Expected<RandomModel> random_architecture(uint64_t seed, size_t blocks) {
   zoo::Options options;
   options.seed = seed;
   options.fused_norms = seed % 2 == 0;
   Parts p{Random(seed), zoo::Net(ops::table(), "architecture", options)};
-  const int64_t n = p.one_of<int64_t>({1, 1, 1, 2, 3});
-  bool image = p.random.flip(0.6);
-  std::vector<int64_t> dims = {n, p.one_of<int64_t>({1, 3, 3, 8, 16, 32, 48})};
-  if (image)
-    for (int axis = 0; axis < 2; ++axis) dims.push_back(p.one_of<int64_t>({7, 8, 12, 14, 16, 17, 20, 28, 32}));
-  else
-    dims = {n, p.one_of<int64_t>({1, 4, 7, 8, 16, 20, 33, 48}), p.one_of<int64_t>({12, 16, 24, 32, 48, 64})};
+  Looks looks = p.one_of({Looks::AtImages, Looks::AtImages, Looks::AtTokens, Looks::AtSignals});
+  const std::vector<int64_t> dims = input_dims(p, looks);
   Value x = p.net.input("x", DType::F32, dims);
   std::vector<Value> made;
-  for (size_t k = 0; k < blocks; ++k) {
-    if (image && k + 1 < blocks && p.random.flip(0.1)) {
-      x = tokens_of_image(p, x);
-      image = false;
-    } else if (image) {
-      x = image::kBlocks[p.random.below(std::size(image::kBlocks))](p, x);
-      if (p.dim(x, 1) > 96) x = image::layer(p, x, 32, 1);
-    } else {
-      x = token::kBlocks[p.random.below(std::size(token::kBlocks))](p, x);
-    }
-    made.push_back(x);
-  }
+  for (size_t k = 0; k < blocks; ++k) made.push_back(x = next_block(p, looks, x, k + 1 == blocks));
   if (p.random.flip()) made.push_back(head(p, x));
   p.net.output("last", made.back());
   for (size_t k = 0; k + 1 < made.size(); ++k)
