@@ -41,7 +41,7 @@ Expected<Case> case_of(uint64_t seed) {
 }
 
 void try_networks(const std::function<std::string(const Case&)>& fault) {
-  try_seeds(1, 40, [&](uint64_t seed) {
+  try_seeds(1, 20, [&](uint64_t seed) {
     const auto c = case_of(seed);
     return c.ok() ? fault(*c) : c.error().to_string();
   });
@@ -211,7 +211,7 @@ TEST(Architectures, OfBytesAreTheSameToTheLastBit) {
   const auto host = codegen::host_target();
   ASSERT_TRUE(host.ok());
   const std::vector<loop::Target> targets = narrower_targets(*host);
-  try_seeds(1, 60, [&](uint64_t s) -> std::string {
+  try_seeds(1, 40, [&](uint64_t s) -> std::string {
     const auto m = RandomBytes(s, 1 + s % 5).finish();
     if (!m.ok()) return m.error().to_string();
     const auto expected = reference(*m);
