@@ -104,4 +104,16 @@ struct Parts {
   }
 };
 
+// Of any number of axes, the same size again where its step is one.
+inline Value conv(Parts& p, Value x, int64_t out, int64_t kernel, int64_t stride = 1, int64_t groups = 1,
+                  int64_t dilation = 1) {
+  return p.net.conv(x, {.out = out,
+                        .kernel = {kernel},
+                        .stride = {stride},
+                        .pad = {dilation * (kernel / 2)},
+                        .groups = groups,
+                        .dilation = dilation,
+                        .bias = p.random.flip(0.4)});
+}
+
 }  // namespace isomer::testing

@@ -6,16 +6,6 @@
 
 namespace isomer::testing::image {
 
-inline Value conv(Parts& p, Value x, int64_t out, int64_t kernel, int64_t stride = 1, int64_t groups = 1,
-                  int64_t dilation = 1) {
-  return p.net.conv(x, {.out = out,
-                        .kernel = {kernel},
-                        .stride = {stride},
-                        .pad = {dilation * (kernel / 2)},
-                        .groups = groups,
-                        .dilation = dilation,
-                        .bias = p.random.flip(0.4)});
-}
 inline Value layer(Parts& p, Value x, int64_t out, int64_t kernel, int64_t stride = 1, int64_t groups = 1,
                    int64_t dilation = 1) {
   Value y = conv(p, x, out, kernel, stride, groups, dilation);

@@ -75,7 +75,7 @@ inline Value next_block(Parts& p, Looks& looks, Value x, bool last) {
   const bool image = looks == Looks::AtImages;
   x = image ? image::kBlocks[p.random.below(std::size(image::kBlocks))](p, x)
             : signal::kBlocks[p.random.below(std::size(signal::kBlocks))](p, x);
-  return p.dim(x, 1) > 96 ? signal::conv(p, x, 32, 1) : x;
+  return p.dim(x, 1) > 96 ? conv(p, x, 32, 1) : x;
 }
 
 inline Expected<RandomModel> random_architecture(uint64_t seed, size_t blocks) {

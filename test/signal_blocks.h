@@ -15,17 +15,6 @@ inline bool small(const Parts& p, Value x) {
   return false;
 }
 
-inline Value conv(Parts& p, Value x, int64_t out, int64_t kernel, int64_t stride = 1, int64_t groups = 1,
-                  int64_t dilation = 1) {
-  return p.net.conv(x, {.out = out,
-                        .kernel = {kernel},
-                        .stride = {stride},
-                        .pad = {dilation * (kernel / 2)},
-                        .groups = groups,
-                        .dilation = dilation,
-                        .bias = p.random.flip()});
-}
-
 inline Value plain(Parts& p, Value x) {
   const int64_t kernel = p.one_of<int64_t>({1, 3, 3, 5}), stride = small(p, x) ? 1 : p.one_of<int64_t>({1, 1, 2});
   return p.activation(p.net.batch_norm(conv(p, x, width(p), kernel, stride)));
