@@ -130,7 +130,7 @@ inline std::vector<RandomModel> smaller(const RandomModel& m) {
     if (cut_at != UINT32_MAX && !needed[cut_at]) return std::nullopt;
     ir::GraphBuilder b(ops::table(), g.name());
     b.set_metadata(g.metadata());
-    std::vector<std::vector<ir::Value>> now(g.nodes().size());
+    Copied now(g.nodes().size());
     for (uint32_t i = 0; i < g.nodes().size(); ++i) {
       if (!needed[i] || (i >= g.input_count() && i != cut_at)) continue;
       for (uint32_t k = 0; k < g.node(i).types.size(); ++k) {
@@ -144,13 +144,7 @@ inline std::vector<RandomModel> smaller(const RandomModel& m) {
     for (uint32_t i = 0; i < g.nodes().size(); ++i) {
       const ir::Node& n = g.node(i);
       if (!needed[i] || !now[i].empty()) continue;
-      if (n.op == &ir::const_op()) {
-        now[i] = {b.constant(*n.attrs.get<Tensor>("value"))};
-        continue;
-      }
-      std::vector<ir::Value> in;
-      for (const ir::Value& v : n.inputs) in.push_back(v.is_none() ? v : now[v.node][v.index]);
-      auto made = b.add(*n.op, std::move(in), n.attrs, {n.names, n.label, n.origin}, n.types.size());
+      auto made = copied_node(b, n, now);
       if (!made.ok()) return std::nullopt;
       now[i] = *std::move(made);
     }

@@ -16,6 +16,7 @@
 #include "ir/sample.h"
 #include "ops/table.h"
 #include "tensor/random_fill.h"
+#include "test/copied_node.h"
 
 namespace isomer::testing {
 
@@ -542,7 +543,7 @@ class RandomModels {
     const ir::Graph& g = *built;
     RandomModel out;
     ir::GraphBuilder b(ops::table(), g.name());
-    std::vector<std::vector<ir::Value>> now(g.nodes().size());
+    Copied now(g.nodes().size());
     std::vector<bool> read(g.nodes().size());
     for (uint32_t i = 0; i < g.nodes().size(); ++i) {
       for (const ir::Value& v : g.node(i).inputs)
@@ -556,16 +557,10 @@ class RandomModels {
     for (uint32_t i = 0; i < g.nodes().size(); ++i) {
       const ir::Node& n = g.node(i);
       if (!now[i].empty()) continue;
-      if (n.op == &ir::const_op()) {
-        now[i] = {b.constant(*n.attrs.get<Tensor>("value"), n.names[0])};
-        continue;
-      }
-      std::vector<ir::Value> in;
-      for (const ir::Value& v : n.inputs) in.push_back(v.is_none() ? v : now[v.node][v.index]);
-      auto made = b.add(*n.op, std::move(in), n.attrs, {n.names, n.label, n.origin}, n.types.size());
+      auto made = copied_node(b, n, now);
       if (!made.ok()) return std::nullopt;
       now[i] = *std::move(made);
-      if (!read[i])
+      if (!read[i] && ir::is_computed(n))
         for (const ir::Value& v : now[i])
           if (b.type(v).dtype != DType::Opaque) results.push_back(v);
     }

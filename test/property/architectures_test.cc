@@ -153,7 +153,7 @@ TEST(Architectures, AgreeWithTheInterpreterOnNarrowerCpus) {
 Expected<ir::Graph> retyped(const ir::Graph& g, const std::function<Type(Type)>& input,
                             const std::function<Tensor(Tensor)>& constant) {
   ir::GraphBuilder b(ops::table(), g.name());
-  std::vector<std::vector<ir::Value>> now;
+  Copied now;
   for (const ir::Node& n : g.nodes()) {
     if (n.op == &ir::input_op()) {
       ISOMER_TRY(const ir::Value v, b.input(n.names[0], input(n.types[0])));
@@ -161,12 +161,11 @@ Expected<ir::Graph> retyped(const ir::Graph& g, const std::function<Type(Type)>&
     } else if (n.op == &ir::const_op()) {
       now.push_back({b.constant(constant(*n.attrs.get<Tensor>("value")), n.names[0])});
     } else {
-      std::vector<ir::Value> in;
-      for (const ir::Value& v : n.inputs) in.push_back(v.is_none() ? v : now[v.node][v.index]);
       if (n.op->name == "resize") {  // its scales are floats whatever it resizes
-        ISOMER_TRY(in[2], b.add1("cast", {in[2]}, {{"to", DType::F32}}));
+        ir::Value& scales = now[n.inputs[2].node][n.inputs[2].index];
+        ISOMER_TRY(scales, b.add1("cast", {scales}, {{"to", DType::F32}}));
       }
-      ISOMER_TRY(auto made, b.add(*n.op, std::move(in), n.attrs, {n.names, n.label, n.origin}, n.types.size()));
+      ISOMER_TRY(auto made, copied_node(b, n, now));
       now.push_back(std::move(made));
     }
   }
