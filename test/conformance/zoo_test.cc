@@ -68,7 +68,7 @@ std::vector<std::string> names() {
   return out;
 }
 
-class Zoo : public testing::TestWithParam<std::string> {
+class Zoo : public ::testing::TestWithParam<std::string> {
  protected:
   const zoo::Network& network() const {
     return *std::find_if(zoo::networks().begin(), zoo::networks().end(), [](auto& n) { return n.name == GetParam(); });
@@ -142,7 +142,7 @@ TEST_P(Zoo, WholeNetworkSurvivesTextAndFile) {
   EXPECT_TRUE(ir::equal(*g, *back));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Zoo, testing::ValuesIn(names()), [](const auto& p) { return p.param; });
+INSTANTIATE_TEST_SUITE_P(All, Zoo, ::testing::ValuesIn(names()), [](const auto& p) { return p.param; });
 
 }  // namespace
 }  // namespace isomer
