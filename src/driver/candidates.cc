@@ -17,7 +17,8 @@ constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was
 constexpr double kLeastGain = 1.03;  // times input and result must differ by: less is noise, and then the input stays
 constexpr double kClearGain = 1.1;   // what a second timing would hardly take back
 constexpr double kHalfGain = 0.985;  // of the input's time: half of the least gain
-constexpr double kLevel = 1.005;     // times the input's: less is no loss
+constexpr double kLevel = 1.005;     // times the input's: less is no loss,
+constexpr double kNearly = 1.01;     // and of a gain less than this is not worth another form in every search
 
 // Of ratios, the one that this part of them is below.
 double quantile(std::vector<double>& ratios, double part) {
@@ -41,7 +42,7 @@ std::optional<double> middle_gain(std::vector<double> ratios) {
   return middle_where(0.5, kHalfGain, std::move(ratios));
 }
 std::optional<double> middle_if_as_fast(std::vector<double> ratios) {
-  return middle_where(0.5, kLevel, std::move(ratios));
+  return middle_where(0.4, kNearly, std::move(ratios));
 }
 std::optional<double> middle_unless_slower(std::vector<double> ratios) {
   return middle_where(0.25, kLevel, std::move(ratios));

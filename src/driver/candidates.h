@@ -30,7 +30,7 @@ bool faster(double result, double input);
 bool clearly_faster(double result, double input);
 // The middle of rounds' ratios, where it shows half of what is more than noise;
 std::optional<double> middle_gain(std::vector<double> ratios);
-// where it shows no loss;
+// unless three fifths of them say that more than a hundredth is lost;
 std::optional<double> middle_if_as_fast(std::vector<double> ratios);
 // or unless three quarters of them say that it is slower.
 std::optional<double> middle_unless_slower(std::vector<double> ratios);

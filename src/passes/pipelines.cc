@@ -28,7 +28,8 @@ std::vector<Pipeline> written() {
            {{"fold_constants", "inline_branches", "settle_bodies"}, 4},
            {{"simplify_inference"}},    // nothing stands between a convolution and what folds into it
            {{"share_subexpressions"}},  // patterns below ask whether two inputs are one value
-           {{"cancel_casts", "cancel_reshapes", "cancel_transposes"}, 4},  // each clears the way for the others
+           {{"cancel_casts", "cancel_reshapes", "cancel_transposes", "cancel_concats"},
+            4},  // each clears the way for the others
            {{"recognise_group_norm"}},
            {{"recognise_layer_norm"}},  // before the root mean square, which is a part of it
            {{"recognise_rms_norm"}},

@@ -9,10 +9,11 @@ namespace isomer::rewrite {
 namespace {
 
 // Matches of a pattern that are one: the same nodes for the same calls, or in any order where the pattern is symmetric.
-// Of the orders the least is kept. The inputs count too, since a commutative operator may be read in two ways.
+// Of the orders that of the text is kept: what is joined lies as the model has it, which may be how it lies already. The inputs
+// count too, since a commutative operator may be read in two ways.
 class Collector {
  public:
-  explicit Collector(std::vector<Match>& out) : out_(out) {}
+  Collector(const EditGraph& graph, std::vector<Match>& out) : graph_(graph), out_(out) {}
 
   void add(const Pattern& pattern, Match m) {
     std::vector<uint64_t> key = {m.rule};
@@ -24,7 +25,7 @@ class Collector {
     const auto [it, fresh] = seen_.emplace(std::move(key), out_.size());
     if (fresh)
       out_.push_back(std::move(m));
-    else if (m.nodes < out_[it->second].nodes)
+    else if (text_order(graph_, m) < text_order(graph_, out_[it->second]))
       out_[it->second] = std::move(m);
   }
 
@@ -35,6 +36,7 @@ class Collector {
   }
 
  private:
+  const EditGraph& graph_;
   std::vector<Match>& out_;
   std::map<std::vector<uint64_t>, size_t> seen_;
 };
@@ -71,6 +73,12 @@ void match_all(const EditGraph& graph, const Pattern& p, uint32_t rule, Collecto
 
 }  // namespace
 
+TextOrder text_order(const EditGraph& graph, const Match& match) {
+  TextOrder out;
+  for (const uint32_t n : match.nodes) out.emplace_back(graph.key(n), n);
+  return out;
+}
+
 Matcher::Matcher(std::vector<const Rule*> rules, AttrHabitTable& habits, InnerUses inner) {
   for (const Rule* r : rules) patterns_.push_back(compile(*r, habits));
   if (inner == InnerUses::Keep)
@@ -83,7 +91,7 @@ Matcher::Matcher(std::vector<const Rule*> rules, AttrHabitTable& habits, InnerUs
 
 std::vector<Match> Matcher::all(const EditGraph& graph) const {
   std::vector<Match> out;
-  Collector collector(out);
+  Collector collector(graph, out);
   for (uint32_t r = 0; r < patterns_.size(); ++r) match_all(graph, patterns_[r], r, collector);
   collector.sort();
   return out;
@@ -91,7 +99,7 @@ std::vector<Match> Matcher::all(const EditGraph& graph) const {
 
 std::vector<Match> Matcher::all(const EditGraph& graph, uint32_t rule) const {
   std::vector<Match> out;
-  Collector collector(out);
+  Collector collector(graph, out);
   match_all(graph, patterns_[rule], rule, collector);
   collector.sort();
   return out;
@@ -99,7 +107,7 @@ std::vector<Match> Matcher::all(const EditGraph& graph, uint32_t rule) const {
 
 std::vector<Match> Matcher::around(const EditGraph& graph, std::span<const uint32_t> nodes) const {
   std::vector<Match> out;
-  Collector collector(out);
+  Collector collector(graph, out);
   for (const uint32_t n : nodes) {
     if (!graph.alive(n)) continue;
     const auto it = by_op_.find(graph.node(n).op->name);

@@ -24,6 +24,10 @@ struct Match {
   std::vector<std::optional<ir::AttrValue>> attributes;
 };
 
+// Where the nodes of a match stand in the text of the model, with their numbers.
+using TextOrder = std::vector<std::pair<uint64_t, uint32_t>>;
+TextOrder text_order(const EditGraph& graph, const Match& match);
+
 // Why a rule does not fit at a node: the test that failed after the most others had passed.
 struct Decline {
   uint32_t node = 0;

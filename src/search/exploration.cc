@@ -51,7 +51,7 @@ void Exploration::look() {
   seen_ = {root_->hash};
   most_ = 2 * root_->state.live_nodes() + 16;
   left_ = static_cast<size_t>(std::max<int64_t>(0, judge_.options().region_steps));
-  first_ = children(root_);
+  first_ = judge_.options().simplify ? judge_.simpler(root_, seen_, most_) : children(root_);
   for (const auto& n : first_) promise_ = std::max(promise_, -n->estimated);
 }
 
@@ -67,11 +67,13 @@ void Exploration::begin(size_t most) {
   priceless_ = ended_ = !cost;
   if (!cost) return;
   root_->cost = mark_ = *cost;
+  if (judge_.options().simplify) return join(std::move(first_));
   follow(root_, std::move(first_), most - std::min<size_t>(most, 1));
 }
 
 void Exploration::turn(size_t most) {
   if (!begun()) return begin(most);
+  if (judge_.options().simplify) return join(judge_.simpler(best_, seen_, most_));
   const NodeRef node = *queue_.begin();
   queue_.erase(queue_.begin());
   follow(node, children(node), most);
@@ -90,7 +92,7 @@ void Exploration::follow(const NodeRef& node, std::vector<std::shared_ptr<Node>>
   left_ -= priced;
   for (const std::shared_ptr<Node>& child : nodes) {
     if (child->cost < best_->cost) best_ = child;
-    if (judge_.options().simplify || child->cost < root_->cost) cheaper_.insert(child);
+    if (child->cost < root_->cost) cheaper_.insert(child);
     if (child->cost < alpha * best_->cost || child->cost < node->cost) queue_.insert(child);
   }
   if (greedy && !queue_.empty()) {
@@ -153,14 +155,19 @@ NodeRef Exploration::taken() {
   return taken;
 }
 
-NodeRef Exploration::simplest() {
-  std::vector<std::tuple<size_t, size_t, Hash128, NodeRef>> order;
-  for (const NodeRef& n : cheaper_) order.emplace_back(judge_.reductions_of(*n), applications(*n), n->hash, n);
-  std::sort(order.begin(), order.end());
-  if (order.size() > kFinalists) order.resize(kFinalists);
-  for (const auto& [reductions, rewrites, hash, node] : order)
-    if (!judge_.closed() && judge_.level(*root_, *node, around_)) return node;
-  return nullptr;
+void Exploration::join(std::vector<std::shared_ptr<Node>> simpler) {
+  ended_ = true;
+  for (std::shared_ptr<Node>& n : simpler) {
+    if (left_ == 0 || judge_.over()) return judge_.incomplete();
+    --left_;
+    if (!judge_.keeps_time(n) || !judge_.level(*root_, *n, around_)) continue;
+    std::vector<std::shared_ptr<Node>> taken = {std::move(n)};
+    judge_.price(taken, 1, ledger_);
+    if (taken.empty()) continue;
+    best_ = std::move(taken[0]);
+    ended_ = false;
+    return;
+  }
 }
 
 // The steps again from the root on, but one. Nothing where later ones build on it. Costs are those that the steps had, or new.
@@ -223,7 +230,7 @@ Found Exploration::settle() {
     if (!ended_)
       for (const auto& [rule, places] : found.places)
         if (!ledger_.knows(rule)) ledger_.unpriced({{rule, {}}}, WhyNot::NoTime);
-    NodeRef best = judge_.options().simplify ? simplest() : taken();
+    NodeRef best = judge_.options().simplify ? best_ : taken();
     if (best && !judge_.options().simplify) best = needed(best);
     found.left = ledger_.left(root_->cost, best ? trail_of(*best) : Trail{});
     for (const Node* n = best.get(); n && n->parent; n = n->parent.get())

@@ -53,8 +53,8 @@ class Exploration {
   // Prices the children of a graph.
   void follow(const NodeRef& node, std::vector<std::shared_ptr<Node>> nodes, size_t most);
   NodeRef taken();
-  // The one with the fewest reductions that is no slower.
-  NodeRef simplest();
+  // Goes on to the graph with the fewest reductions that is no slower.
+  void join(std::vector<std::shared_ptr<Node>> simpler);
   // The same with those steps alone that pay beside the others: which of the others were on the way is luck.
   NodeRef needed(const NodeRef& node);
   NodeRef without(const std::vector<const Node*>& path, size_t step, bool priced) const;

@@ -161,25 +161,43 @@ size_t Judge::reductions_of(const Node& node) {
   }));
 }
 
-bool Judge::simplifies(const Node& node, const Difference& estimate) {
-  return estimate.known() && estimate.value() <= kLevelLoss * *estimate.before &&
-         reductions_of(node) < reductions_of(*node.parent);
+std::vector<std::shared_ptr<Node>> Judge::unseen(const NodeRef& parent, std::unordered_set<Hash128>& seen,
+                                                 size_t most) {
+  std::vector<std::shared_ptr<Node>> out;
+  for (State& s : parent->state.children()) {
+    if (s.live_nodes() > most) continue;
+    const Hash128 hash = content_hash(s.graph(), s.region());
+    if (seen.insert(hash).second)
+      out.push_back(std::make_shared<Node>(Node{std::move(s), parent, 0, hash}));
+    else
+      count(&Statistics::duplicates);
+  }
+  return out;
+}
+
+std::vector<std::shared_ptr<Node>> Judge::simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen,
+                                                  size_t most) {
+  std::vector<std::shared_ptr<Node>> all = unseen(parent, seen, most);
+  std::map<size_t, std::vector<std::shared_ptr<Node>>> by_reductions;
+  for (auto& n : all) by_reductions[reductions_of(*n)].push_back(std::move(n));
+  std::vector<std::shared_ptr<Node>> out;
+  for (auto& [left, nodes] : by_reductions)
+    if (left < reductions_of(*parent)) out.insert(out.end(), nodes.begin(), nodes.end());
+  return out;
+}
+
+bool Judge::keeps_time(const std::shared_ptr<Node>& node) {
+  node->change = change(node->parent->state, node->state);
+  count(&Statistics::estimated);
+  const Difference d = differences(estimates_, {node}, false)[0];
+  return d.known() && d.value() <= kLevelLoss * *d.before;
 }
 
 std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::unordered_set<Hash128>& seen,
                                                    size_t most, Ledger& ledger) {
-  std::vector<std::shared_ptr<Node>> out;
   const size_t lost = losses(*parent);
-  if (lost > kMostLosses) return out;
-  for (State& s : parent->state.children()) {
-    if (s.live_nodes() > most) continue;
-    const Hash128 hash = content_hash(s.graph(), s.region());
-    if (!seen.insert(hash).second) {
-      count(&Statistics::duplicates);
-      continue;
-    }
-    out.push_back(std::make_shared<Node>(Node{std::move(s), parent, 0, hash}));
-  }
+  if (lost > kMostLosses) return {};
+  std::vector<std::shared_ptr<Node>> out = unseen(parent, seen, most);
   for (const auto& n : out) n->change = change(parent->state, n->state);
   if (lost > 0) std::erase_if(out, [](const auto& n) { return !may_pay(*n); });
   if (!estimates_.cost) return out;
@@ -188,7 +206,6 @@ std::vector<std::shared_ptr<Node>> Judge::children(const NodeRef& parent, std::u
   std::vector<std::pair<std::pair<bool, double>, std::shared_ptr<Node>>> kept;
   for (size_t k = 0; k < out.size(); ++k) {
     const double doubt = out[k]->state.leads_on() ? options_.doubt : std::min(options_.doubt, options_.dead_end);
-    if (options_.simplify && !simplifies(*out[k], estimates[k])) continue;
     const bool priced = estimates[k].known() && *estimates[k].after <= doubt * *estimates[k].before;
     if (estimates[k].known())
       ledger.estimated(trail_of(*out[k]), *estimates[k].before, *estimates[k].after, !priced);

@@ -43,6 +43,10 @@ class Judge {
   // New graphs one step away, the most promising first, as many as are to be priced.
   std::vector<std::shared_ptr<Node>> children(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most,
                                               Ledger& ledger);
+  // Those of them that leave fewer reductions, the fewest first; not estimated.
+  std::vector<std::shared_ptr<Node>> simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most);
+  // Whether a graph takes about the time of its parent, by the estimate.
+  bool keeps_time(const std::shared_ptr<Node>& node);
   // Prices the first `most` as far as time allows; the others go.
   void price(std::vector<std::shared_ptr<Node>>& nodes, size_t most, Ledger& ledger);
 
@@ -85,8 +89,8 @@ class Judge {
     std::unordered_map<std::string, std::optional<double>> known;
   };
   std::optional<double> cost_of(Answers& answers, const rewrite::EditGraph& graph, const Region& region);
-  // Whether fewer reductions are left than there were before, for about the same time.
-  bool simplifies(const Node& node, const Difference& estimate);
+  // One step away, with what it changes; none that was seen.
+  std::vector<std::shared_ptr<Node>> unseen(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most);
   std::vector<Difference> differences(Answers& answers, const std::vector<std::shared_ptr<Node>>& children,
                                       bool limited);
 

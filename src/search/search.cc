@@ -98,7 +98,7 @@ class Search {
       }
       out.push_back(std::move(p));
     }
-    if (has_estimate_)
+    if (has_estimate_ && !options_.simplify)  // there is no choice of what comes first
       judge_.pool().run(static_cast<int>(open_.size()), [&](int i) {
         if (judge_.seconds() < weighing * options_.seconds) open_[static_cast<size_t>(i)].exploration->weigh();
       });

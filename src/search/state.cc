@@ -166,9 +166,11 @@ bool State::close(uint32_t rule, const std::vector<Group>& groups) {
   };
   bool changed = false;
   for (size_t edits = 0; edits < kMostEdits; ++edits) {
-    const auto it = std::find_if(matches_.begin(), matches_.end(), [&](const auto& m) { return fits(*m); });
-    if (it == matches_.end()) break;
-    const std::shared_ptr<const rewrite::Match> m = *it;
+    // The first in the text: many nodes are joined in their order.
+    std::shared_ptr<const rewrite::Match> m;
+    for (const auto& other : matches_)
+      if (fits(*other) && (!m || rewrite::text_order(graph_, *other) < rewrite::text_order(graph_, *m))) m = other;
+    if (!m) break;
     const auto at = pool.find(m->nodes[0]);
     const bool inherit = at != pool.end() && at->second, fewer = shrinks(*m);
     const size_t done = made_.size();

@@ -11,7 +11,7 @@ namespace {
 class CachesTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) /
+    folder_ = std::filesystem::path(::testing::TempDir()) /
               ("caches." + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     std::filesystem::remove_all(folder_);
   }

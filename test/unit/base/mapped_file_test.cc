@@ -9,7 +9,7 @@
 namespace isomer {
 namespace {
 
-std::string scratch(const std::string& name) { return testing::TempDir() + "/isomer_mapped_" + name; }
+std::string scratch(const std::string& name) { return ::testing::TempDir() + "/isomer_mapped_" + name; }
 
 TEST(MappedFile, GivesTheBytes) {
   const std::string path = scratch("bytes");
@@ -29,7 +29,7 @@ TEST(MappedFile, AnEmptyFileIsAnEmptySpan) {
 }
 
 TEST(MappedFile, RefusesWhatIsNoRegularFile) {
-  EXPECT_EQ(MappedFile::open(testing::TempDir()).error().code, "E-not-a-file");
+  EXPECT_EQ(MappedFile::open(::testing::TempDir()).error().code, "E-not-a-file");
   EXPECT_EQ(MappedFile::open("/dev/null").error().code, "E-not-a-file");
   const std::string pipe = scratch("pipe");
   ::unlink(pipe.c_str());

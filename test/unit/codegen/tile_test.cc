@@ -123,7 +123,7 @@ TEST(Tile, NeonTilesDoNotSpill) {
     const int64_t columns = *tile->meaning.stages[0].axes[1].extent.constant();
     const loop::Function f = product(tile, DType::F32, {rows, columns, 64, false});
     Options options;
-    options.dump_dir = testing::TempDir();
+    options.dump_dir = ::testing::TempDir();
     ASSERT_TRUE(emit_objects({&f, 1}, target, options).ok());
     std::ifstream file(options.dump_dir + "/product.s");
     const std::string text((std::istreambuf_iterator<char>(file)), {});

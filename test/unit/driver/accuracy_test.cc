@@ -91,7 +91,7 @@ TEST(Accuracy, FastAlgorithmsAreGivenUpWhereErrorsGrow) {
 
 TEST(Accuracy, AModuleIsTriedLikeWhatRunsInTheProcess) {
   const ir::Graph g = convolution(20);
-  const std::string path = testing::TempDir() + "accuracy_test.so";
+  const std::string path = ::testing::TempDir() + "accuracy_test.so";
   const auto report = compile_module({g}, {}, path);
   ASSERT_TRUE(report.ok()) << report.error().to_string();
   EXPECT_FALSE(report->accuracy.used.any());
@@ -104,7 +104,7 @@ TEST(Accuracy, AModuleIsTriedLikeWhatRunsInTheProcess) {
   ASSERT_TRUE(found.ok());
   CompileOptions unchecked;
   unchecked.accuracy = Accuracy::Unchecked;
-  const std::string fast_path = testing::TempDir() + "accuracy_fast_test.so";
+  const std::string fast_path = ::testing::TempDir() + "accuracy_fast_test.so";
   const auto fast = compile_module({g}, unchecked, fast_path);
   ASSERT_TRUE(fast.ok());
   const auto fast_file = ModuleFile::open(fast_path);
@@ -125,7 +125,7 @@ TEST(Accuracy, CodeForAnotherArchitectureIsNotTried) {
 #else
   o.targets = {"x86-64-v3"};
 #endif
-  const std::string path = testing::TempDir() + "accuracy_foreign_test.so";
+  const std::string path = ::testing::TempDir() + "accuracy_foreign_test.so";
   const auto report = compile_module({convolution(1000)}, o, path);
   ASSERT_TRUE(report.ok()) << report.error().to_string();
   EXPECT_EQ(report->accuracy.not_tried.empty(), !report->accuracy.used.any());

@@ -230,6 +230,12 @@ TEST_F(Optimize, ThreeQuartersOfTheRoundsShowALoss) {
   EXPECT_EQ(middle_unless_slower({}), std::nullopt);
 }
 
+TEST_F(Optimize, ThreeFifthsOfTheRoundsShowThatAGainIsLost) {
+  EXPECT_EQ(middle_if_as_fast({1.02, 1.02, 1.005, 1.02, 0.99, 1.02, 1.005, 0.99, 1.02, 0.98}), 1.02);
+  EXPECT_EQ(middle_if_as_fast({1.02, 1.02, 1.02, 1.02, 0.99, 1.02, 1.005, 0.99, 1.02, 0.98}), std::nullopt);
+  EXPECT_EQ(middle_if_as_fast({}), std::nullopt);
+}
+
 TEST_F(Optimize, OpenSizesStayOpen) {
   ir::GraphBuilder b(ops::table(), "open");
   const ir::Value x = *b.input("x", {DType::F32, Shape({Dim::symbol("batch"), Dim(8)}), nullptr});

@@ -10,7 +10,7 @@
 namespace isomer::ir {
 namespace {
 
-std::string scratch(const std::string& name) { return testing::TempDir() + "/isomer_file_" + name; }
+std::string scratch(const std::string& name) { return ::testing::TempDir() + "/isomer_file_" + name; }
 
 Graph with_weights() {
   GraphBuilder b(ops::table(), "g");
@@ -65,7 +65,7 @@ TEST(File, EveryDamagedWeightsFileIsRefused) {
 
 TEST(File, WhatIsMissingIsSaid) {
   EXPECT_EQ(load_text(scratch("nothing.iso"), ops::table()).error().code, "E-file");
-  EXPECT_EQ(load_text(testing::TempDir(), ops::table()).error().code, "E-not-a-file");
+  EXPECT_EQ(load_text(::testing::TempDir(), ops::table()).error().code, "E-not-a-file");
 }
 
 }  // namespace

@@ -290,33 +290,6 @@ TEST(Search, StepsThatDoNotPayBesideTheOthersAreLeftOut) {
   expect_same_function(g, found->graph, {1, 4, 4, 4});
 }
 
-// Merging is level: a search leaves it, and simplifying takes it, unless it costs more, makes more kernels or copies.
-TEST(Search, SimplifyingJoinsWhatIsLevel) {
-  const ir::Graph g = blocks(2, 3, 3);
-  const std::vector<rewrite::Rule> all = rules();
-  const auto convs = [&](bool simplify, double each, int64_t kernels, int64_t moves = 0) -> int64_t {
-    // Each convolution less costs so much, of ten.
-    const Cost cost = [each](const ir::Graph& graph) -> Expected<double> { return 10 - each * count(graph, "conv"); };
-    Options options;
-    options.simplify = simplify;
-    options.compare = [&](const ir::Graph& before, const ir::Graph& after, int) -> Expected<Comparison> {
-      return Comparison{*cost(after) - *cost(before), 10, kernels, moves};
-    };
-    const auto o = optimise(g, ops::table(), pointers(all), cost, cost, options);
-    EXPECT_TRUE(o.ok());
-    if (!o.ok()) return -1;
-    expect_same_function(g, o->graph);
-    return count(o->graph, "conv");
-  };
-  EXPECT_EQ(convs(false, 0, -1), 4);
-  EXPECT_EQ(convs(true, 0, -1), 2);
-  EXPECT_EQ(convs(true, 0.05, 0), 2);
-  EXPECT_EQ(convs(true, 0, 1), 4);
-  EXPECT_EQ(convs(true, 0, -1, 1), 4);
-  EXPECT_EQ(convs(true, 0, -2, 1), 2);
-  EXPECT_EQ(convs(true, 0.5, -1), 4);
-}
-
 // A gain of some thousandths of a model would be taken in one run and left in the next.
 TEST(Search, GainsThatAreNothingBesideTheModelAreLeft) {
   const ir::Graph g = blocks(1, 3, 3);

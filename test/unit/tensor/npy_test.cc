@@ -110,7 +110,7 @@ TEST(Npz, CompressedMembersAreNamed) {
 }
 
 TEST(Npy, FilesRoundTripAndMissingOnesAreDiagnosed) {
-  const std::string path = testing::TempDir() + "isomer_npy_test.npy";
+  const std::string path = ::testing::TempDir() + "isomer_npy_test.npy";
   const Tensor x = Tensor::of<double>(DType::F32, {2, 2}, {1, 2, 3, 4});
   ASSERT_TRUE(write_npy(path, x).ok());
   const auto y = read_npy(path);

@@ -1,0 +1,73 @@
+// The simplest form under toy costs: everything that may be joined, in the order of the model.
+#include <gtest/gtest.h>
+
+#include "ir/text.h"
+#include "passes/manager.h"
+#include "search/search.h"
+#include "test/unit/passes/before_after.h"
+#include "test/unit/search/toy.h"
+
+namespace isomer::search {
+namespace {
+
+// Merging is level: a search leaves it, and simplifying takes it, unless it costs more, makes more kernels or copies.
+TEST(Simplest, SimplifyingJoinsWhatIsLevel) {
+  const ir::Graph g = blocks(2, 3, 3);
+  const std::vector<rewrite::Rule> all = rules();
+  const auto convs = [&](bool simplify, double each, int64_t kernels, int64_t moves = 0) -> int64_t {
+    // Each convolution less costs so much, of ten.
+    const Cost cost = [each](const ir::Graph& graph) -> Expected<double> { return 10 - each * count(graph, "conv"); };
+    Options options;
+    options.simplify = simplify;
+    options.compare = [&](const ir::Graph& before, const ir::Graph& after, int) -> Expected<Comparison> {
+      return Comparison{*cost(after) - *cost(before), 10, kernels, moves};
+    };
+    const auto o = optimise(g, ops::table(), pointers(all), cost, cost, options);
+    EXPECT_TRUE(o.ok());
+    if (!o.ok()) return -1;
+    testing::expect_same_function(o->graph, g);
+    return count(o->graph, "conv");
+  };
+  EXPECT_EQ(convs(false, 0, -1), 4);
+  EXPECT_EQ(convs(true, 0, -1), 2);
+  EXPECT_EQ(convs(true, 0.05, 0), 2);
+  EXPECT_EQ(convs(true, 0, 1), 4);
+  EXPECT_EQ(convs(true, 0, -1, 1), 4);
+  EXPECT_EQ(convs(true, 0, -2, 1), 2);
+  EXPECT_EQ(convs(true, 0.5, -1), 4);
+}
+
+// The steps of a recurrent network share their weights: as rows of one product they lie as the sequence does, so that nothing is copied.
+TEST(Simplest, StepsOfASequenceBecomeTheSequence) {
+  const ir::Graph g = testing::graph_of(R"((%x: f32[5,1,3]) {
+    %w = const f32[3,2] [1,2,3,4,5,6]
+    %a, %b, %c, %d, %e = split(%x){axis=0, num_outputs=5}
+    %p = matmul(reshape(%a, [1,3]), %w)
+    %q = matmul(reshape(%b, [1,3]), %w)
+    %r = matmul(reshape(%c, [1,3]), %w)
+    %s = matmul(reshape(%d, [1,3]), %w)
+    %t = matmul(reshape(%e, [1,3]), %w)
+    return "y"=add(mul(add(mul(add(%p, %q), %r), %s), %t), %p) })");
+  const auto rules = rewrite::parse_rules(R"(
+rule merge-rows : exact
+  ?x : T[K, N]  ?a : T[A, K]  ?b : T[B, K]
+  [matmul(?a, ?x), matmul(?b, ?x)]
+  => split(matmul(concat(?a, ?b){axis=0}, ?x), [A, B]){axis=0}
+)",
+                                          ops::table());
+  ASSERT_TRUE(rules.ok()) << rules.error().to_string();
+  const Cost level = [](const ir::Graph&) -> Expected<double> { return 1; };
+  Options options;
+  options.simplify = true;
+  options.compare = [](const ir::Graph&, const ir::Graph&, int) -> Expected<Comparison> { return Comparison{0, 1}; };
+  const auto found = optimise(g, ops::table(), pointers(*rules), level, level, options);
+  ASSERT_TRUE(found.ok()) << found.error().to_string();
+  EXPECT_EQ(count(found->graph, "matmul"), 1);
+  const auto ready = passes::run_pipeline(found->graph, ops::table(), "inference");
+  ASSERT_TRUE(ready.ok()) << ready.error().to_string();
+  EXPECT_EQ(count(*ready, "concat"), 0) << ir::print(*ready);
+  testing::expect_same_function(*ready, g);
+}
+
+}  // namespace
+}  // namespace isomer::search
