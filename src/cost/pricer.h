@@ -88,7 +88,7 @@ class Pricer {
     double seconds = 0;   // by which `after` differs
     double changed = 0;   // what the kernels take that only `before` has
     int64_t kernels = 0;  // by which their number differs,
-    int64_t moves = 0;    // and that of those which compute nothing
+    int64_t moves = 0;    // and that of those which only carry values on
   };
   Expected<Comparison> compare(const ir::Graph& before, const ir::Graph& after, Extent extent, int look);
 

@@ -30,10 +30,11 @@ using Clock = std::chrono::steady_clock;
 constexpr double kNoise = 1.02;  // times within this of each other are the same: they do not choose
 // Of the budget: until labels of the start are found, and for those of what the search finds.
 constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
-constexpr double kQuickShare = 0.15;   // of the budget: for seeing whether rewrites promise much,
-constexpr double kMuch = 0.1;          // which is so much of the model's time;
-constexpr double kRewriteShare = 0.7;  // then they are looked for until so much of the budget is gone
-constexpr int kMostSearchers = 4;      // threads: more would wait for those that time
+constexpr double kQuickShare = 0.15;    // of the budget: for seeing whether rewrites promise much,
+constexpr double kMuch = 0.1;           // which is so much of the model's time;
+constexpr double kSimplestShare = 0.3;  // of the budget: more than the simplest form takes in a slow hour
+constexpr double kRewriteShare = 0.7;   // then they are looked for until so much of the budget is gone
+constexpr int kMostSearchers = 4;       // threads: more would wait for those that time
 
 class Optimization {
  public:
@@ -113,9 +114,9 @@ class Optimization {
     return std::min(timing && !pricing.quiet ? cores() - pricing.threads + 1 : cores(), kMostSearchers);
   }
 
-  QuickLook quick_look() const {
+  QuickLook quick_look(double share) const {
     search::Options limits = options_.search;
-    limits.seconds = left(kQuickShare);
+    limits.seconds = left(share);
     limits.threads = searchers(false);
     return {out_.start, rules_, out_.assumed, limits};
   }
@@ -127,14 +128,14 @@ class Optimization {
     }
     if (!searches()) return {};
     if (!options_.layout) {
-      ISOMER_TRY(joined_, simplest_form(quick_look(), pricer_->options()));
+      ISOMER_TRY(joined_, simplest_form(quick_look(kSimplestShare), pricer_->options()));
     }
     search::Options how = options_.search;
     how.threads = searchers(options_.measure);
     how.quiet = pricer_->options().quiet;
     // Where rewrites promise much they are looked for first, and what they lead to is labelled. Else the start has its
     // labels first: most kernels of what the search looks at are known then, and where it finds nothing the labels are there.
-    const bool jointly = options_.layout && !promises(kMuch, quick_look(), *pricer_);
+    const bool jointly = options_.layout && !promises(kMuch, quick_look(kQuickShare), *pricer_);
     if (jointly) {
       ISOMER_TRY(const ir::Graph sized, with_sizes(out_.start, out_.assumed));
       const auto ignored = pricer_->label(sized, cost::Pricer::Extent::Model, label_options(kLabelShare));

@@ -51,14 +51,17 @@ void Exploration::look() {
   seen_ = {root_->hash};
   most_ = 2 * root_->state.live_nodes() + 16;
   left_ = static_cast<size_t>(std::max<int64_t>(0, judge_.options().region_steps));
-  first_ = judge_.options().simplify ? judge_.simpler(root_, seen_, most_) : children(root_);
+  if (judge_.options().simplify)
+    simpler_ = judge_.simpler(root_, seen_, most_);
+  else
+    first_ = children(root_);
   for (const auto& n : first_) promise_ = std::max(promise_, -n->estimated);
 }
 
 void Exploration::begin(size_t most) {
   if (!root_) look();
   best_ = root_;
-  if (first_.empty()) {  // nothing to compare it with
+  if (first_.empty() && simpler_.empty()) {  // nothing to compare it with
     ended_ = true;
     return;
   }
@@ -67,7 +70,7 @@ void Exploration::begin(size_t most) {
   priceless_ = ended_ = !cost;
   if (!cost) return;
   root_->cost = mark_ = *cost;
-  if (judge_.options().simplify) return join(std::move(first_));
+  if (judge_.options().simplify) return join(std::exchange(simpler_, {}));
   follow(root_, std::move(first_), most - std::min<size_t>(most, 1));
 }
 
@@ -155,13 +158,20 @@ NodeRef Exploration::taken() {
   return taken;
 }
 
-void Exploration::join(std::vector<std::shared_ptr<Node>> simpler) {
+void Exploration::join(const Judge::Simpler& simpler) {
   ended_ = true;
-  for (std::shared_ptr<Node>& n : simpler) {
-    if (left_ == 0 || judge_.over()) return judge_.incomplete();
-    --left_;
-    if (!judge_.keeps_time(n) || !judge_.level(*root_, *n, around_)) continue;
-    std::vector<std::shared_ptr<Node>> taken = {std::move(n)};
+  for (const auto& [reductions, nodes] : simpler) {
+    std::shared_ptr<Node> best;
+    int64_t fewest = 1;
+    for (const std::shared_ptr<Node>& n : nodes) {
+      if (left_ == 0 || judge_.over()) return judge_.incomplete();
+      --left_;
+      if (!judge_.keeps_time(n)) continue;
+      const std::optional<int64_t> more = judge_.level(*root_, *n, around_);
+      if (more && *more < fewest) best = n, fewest = *more;
+    }
+    if (!best) continue;
+    std::vector<std::shared_ptr<Node>> taken = {std::move(best)};
     judge_.price(taken, 1, ledger_);
     if (taken.empty()) continue;
     best_ = std::move(taken[0]);

@@ -53,8 +53,8 @@ class Exploration {
   // Prices the children of a graph.
   void follow(const NodeRef& node, std::vector<std::shared_ptr<Node>> nodes, size_t most);
   NodeRef taken();
-  // Goes on to the graph with the fewest reductions that is no slower.
-  void join(std::vector<std::shared_ptr<Node>> simpler);
+  // Goes on to the graph with the fewest reductions that is no slower, and of those with the fewest kernels.
+  void join(const Judge::Simpler& simpler);
   // The same with those steps alone that pay beside the others: which of the others were on the way is luck.
   NodeRef needed(const NodeRef& node);
   NodeRef without(const std::vector<const Node*>& path, size_t step, bool priced) const;
@@ -69,7 +69,8 @@ class Exploration {
   std::map<std::string, size_t> places_;
   NodeRef best_;
   std::shared_ptr<Node> root_;                // once it was looked at
-  std::vector<std::shared_ptr<Node>> first_;  // its children, until they are priced
+  std::vector<std::shared_ptr<Node>> first_;  // its children, until they are priced,
+  Judge::Simpler simpler_;                    // or tried
   ByPromise queue_;
   ByCost cheaper_;
   std::unordered_set<Hash128> seen_;

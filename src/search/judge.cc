@@ -175,14 +175,11 @@ std::vector<std::shared_ptr<Node>> Judge::unseen(const NodeRef& parent, std::uno
   return out;
 }
 
-std::vector<std::shared_ptr<Node>> Judge::simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen,
-                                                  size_t most) {
-  std::vector<std::shared_ptr<Node>> all = unseen(parent, seen, most);
-  std::map<size_t, std::vector<std::shared_ptr<Node>>> by_reductions;
-  for (auto& n : all) by_reductions[reductions_of(*n)].push_back(std::move(n));
-  std::vector<std::shared_ptr<Node>> out;
-  for (auto& [left, nodes] : by_reductions)
-    if (left < reductions_of(*parent)) out.insert(out.end(), nodes.begin(), nodes.end());
+Judge::Simpler Judge::simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most) {
+  Simpler out;
+  const size_t now = reductions_of(*parent);
+  for (auto& n : unseen(parent, seen, most))
+    if (const size_t left = reductions_of(*n); left < now) out[left].push_back(std::move(n));
   return out;
 }
 
@@ -275,13 +272,14 @@ bool Judge::clearly_better(const Node& one, const Node& other, const std::vector
   return was.ok() && is.ok() && *is < (1 - kSafeGain) * *was;
 }
 
-bool Judge::level(const Node& one, const Node& other, const std::vector<uint32_t>& around) const {
+std::optional<int64_t> Judge::level(const Node& one, const Node& other, const std::vector<uint32_t>& around) const {
   const auto graphs = options_.compare ? graphs_of(one, other, around) : std::nullopt;
-  if (!graphs) return false;
+  if (!graphs) return std::nullopt;
   const auto found = options_.compare(graphs->first, graphs->second, 1);
-  if (!found.ok() || found->seconds > kLevelLoss * found->changed) return false;
+  if (!found.ok() || found->seconds > kLevelLoss * found->changed) return std::nullopt;
   // A part of a whole that has to be copied to where it is read costs more than an estimate sees: it must save two others.
-  return found->kernels + 2 * std::max<int64_t>(0, found->moves) <= 0;
+  const int64_t more = found->kernels + 2 * std::max<int64_t>(0, found->moves);
+  return more <= 0 ? std::optional(more) : std::nullopt;
 }
 
 bool Judge::pays(const Node& without, const Node& with, const std::vector<uint32_t>& around) {

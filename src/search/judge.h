@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,8 +44,9 @@ class Judge {
   // New graphs one step away, the most promising first, as many as are to be priced.
   std::vector<std::shared_ptr<Node>> children(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most,
                                               Ledger& ledger);
-  // Those of them that leave fewer reductions, the fewest first; not estimated.
-  std::vector<std::shared_ptr<Node>> simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most);
+  // Those of them that leave fewer reductions, by their number; not estimated.
+  using Simpler = std::map<size_t, std::vector<std::shared_ptr<Node>>>;
+  Simpler simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most);
   // Whether a graph takes about the time of its parent, by the estimate.
   bool keeps_time(const std::shared_ptr<Node>& node);
   // Prices the first `most` as far as time allows; the others go.
@@ -59,8 +61,9 @@ class Judge {
   // Whether the second one, which has a step more, is better by so much that the step is not noise, by a second look too.
   bool pays(const Node& without, const Node& with, const std::vector<uint32_t>& around);
 
-  // Whether the second one is no slower and has no more kernels, where one more that only moves values counts for three.
-  bool level(const Node& one, const Node& other, const std::vector<uint32_t>& around) const;
+  // How many kernels more the second one has, where one that only moves values counts for three; nothing where there are more, or
+  // where it is slower.
+  std::optional<int64_t> level(const Node& one, const Node& other, const std::vector<uint32_t>& around) const;
 
   // What rewrites must gain at the least, in all places together; set once, before regions are explored.
   double least_gain = 0;

@@ -28,7 +28,7 @@ struct Comparison {
   double seconds = 0;   // by which the second one differs
   double changed = 0;   // what only the first one has
   int64_t kernels = 0;  // by which their number differs,
-  int64_t moves = 0;    // and that of those which compute nothing
+  int64_t moves = 0;    // and that of those which only carry values on
 };
 // By a look at them: the first is what their costs are made of, each later one stands apart from those before it.
 using Compare = std::function<Expected<Comparison>(const ir::Graph& before, const ir::Graph& after, int look)>;
@@ -40,7 +40,7 @@ inline constexpr double kSafeGain = 0.03;  // of their region, where what they c
 // Of the model, by the estimate: less is not worth a rewrite, and would be taken or left by noise.
 inline constexpr double kLeastGain = 0.003;
 // What a simpler graph may lose of what it changes.
-inline constexpr double kLevelLoss = 0.02;
+inline constexpr double kLevelLoss = 0.05;
 
 enum class Strategy : uint8_t {
   Greedy,   // the best child of each graph, as long as it is better
