@@ -18,7 +18,7 @@ constexpr double kLeastGain = 1.03;  // times input and result must differ by: l
 constexpr double kClearGain = 1.1;   // what a second timing would hardly take back
 constexpr double kHalfGain = 0.985;  // of the input's time: half of the least gain
 constexpr double kLevel = 1.005;     // times the input's: less is no loss,
-constexpr double kNearly = 1.01;     // and of a gain less than this is not worth another form in every search
+constexpr double kNearly = 1.01;     // and of a gain, what may be lost so that every search has the same form
 
 // Of ratios, the one that this part of them is below.
 double quantile(std::vector<double>& ratios, double part) {

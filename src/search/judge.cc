@@ -185,6 +185,7 @@ Judge::Simpler Judge::simpler(const NodeRef& parent, std::unordered_set<Hash128>
 
 bool Judge::keeps_time(const std::shared_ptr<Node>& node) {
   node->change = change(node->parent->state, node->state);
+  if (!estimates_.cost) return true;
   count(&Statistics::estimated);
   const Difference d = differences(estimates_, {node}, false)[0];
   return d.known() && d.value() <= kLevelLoss * *d.before;

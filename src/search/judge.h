@@ -47,7 +47,7 @@ class Judge {
   // Those of them that leave fewer reductions, by their number; not estimated.
   using Simpler = std::map<size_t, std::vector<std::shared_ptr<Node>>>;
   Simpler simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most);
-  // Whether a graph takes about the time of its parent, by the estimate.
+  // Whether a graph takes about the time of its parent, by the estimate, where there is one.
   bool keeps_time(const std::shared_ptr<Node>& node);
   // Prices the first `most` as far as time allows; the others go.
   void price(std::vector<std::shared_ptr<Node>>& nodes, size_t most, Ledger& ledger);
@@ -92,7 +92,7 @@ class Judge {
     std::unordered_map<std::string, std::optional<double>> known;
   };
   std::optional<double> cost_of(Answers& answers, const rewrite::EditGraph& graph, const Region& region);
-  // One step away, with what it changes; none that was seen.
+  // One step away; none that was seen.
   std::vector<std::shared_ptr<Node>> unseen(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most);
   std::vector<Difference> differences(Answers& answers, const std::vector<std::shared_ptr<Node>>& children,
                                       bool limited);
