@@ -33,8 +33,6 @@ std::optional<double> middle_where(double part, double most, std::vector<double>
   return quantile(ratios, 0.5);
 }
 
-std::optional<double> middle(std::vector<double> ratios) { return middle_where(0, 1e30, std::move(ratios)); }
-
 }  // namespace
 
 bool faster(double result, double input) { return kLeastGain * result <= input; }
@@ -135,16 +133,13 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
 Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& simpler,
                                         const std::vector<Tensor>& inputs, double seconds) const {
   std::vector<double> ratios;
-  bool slower = true;  // than the input: a busy minute may show that once
   for (int races = 0; races < 2; ++races) {
     ISOMER_TRY(const std::vector<Finish> finish,
                race({candidate.executor.get(), simpler.executor.get()}, inputs, race_options(seconds)));
     ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
-    slower = slower && !middle_unless_slower(finish[1].ratios);
   }
-  const bool gained = !candidate.steps.empty();
-  if (!gained && slower) return false;
-  const std::optional<double> ratio = gained ? middle_if_as_fast(std::move(ratios)) : middle(std::move(ratios));
+  const std::optional<double> ratio =
+      candidate.steps.empty() ? middle_unless_slower(std::move(ratios)) : middle_if_as_fast(std::move(ratios));
   if (ratio) simpler.fastest = *ratio * candidate.fastest;
   return ratio.has_value();
 }
