@@ -122,7 +122,8 @@ Stmt ContractionKernel::image_line(const LoopAxis& task) {
   const int64_t count = std::min(c.w - skipped, image_->width - left);
   const auto copied = [&](const Expr& x, const Expr& channel) {
     std::vector<Expr> at(scene_.value(c_.a->tensor).dims.size(), Expr(0));
-    at[c.image_dim] = number, at[c.row_dim] = y, at[c.column_dim] = Expr(skipped) + x, at[c.channel_dim] = channel;
+    at[c.image_dim] = number, at[c.row_dim] = y, at[c.column_dim] = Expr(skipped) + x;
+    at[c.channel_dim] = Expr(c.first_channel) + channel;
     return store_row(te::simplify(to + (Expr(left) + x) * Expr(c.c) + channel), left_value(at, {task.axis()}));
   };
   Stmt inside;

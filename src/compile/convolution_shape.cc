@@ -90,8 +90,9 @@ std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Grou
     }
     const int axis = index.terms.size() == 1 ? index.terms.begin()->first : -1;
     const bool deep = axis >= 0 && std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
-    if (deep && s.channels < 0 && index.constant == 0 && index.terms.begin()->second == 1)
-      s.channels = axis, s.channel_dim = d;
+    const bool all_inside = index.constant >= 0 && index.constant + extent_of(stage, axis) <= input.dims[d];
+    if (deep && s.channels < 0 && all_inside && index.terms.begin()->second == 1)
+      s.channels = axis, s.channel_dim = d, s.first_channel = index.constant;
     else
       places.push_back(d);
   }

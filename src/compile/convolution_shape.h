@@ -19,6 +19,7 @@ struct ConvolutionShape {
   int64_t step_rows = 1, step_columns = 1;  // of the input, from position to position
   int64_t step_down = 1, step_across = 1;   // from tap to tap
   bool channels_together = false;           // in memory
+  int64_t first_channel = 0;                // of the input: it may read a part of them
   int64_t n = 1, oh = 0, ow = 0, o = 0, c = 0, h = 0, w = 0;
 
   // Frames of a video: a place is the sum of its taps in several frames. Where each frame is by itself and there is one

@@ -142,8 +142,8 @@ Stmt Winograd::patch_to_points(const Tile& tile, const Expr& row, const Expr& ch
   const int64_t by_row = layout.strides[s_.row_dim], by_column = layout.strides[s_.column_dim];
   const Expr corner_row = corner_of(tile.row, fy_, s_.pad_rows),
              corner_column = corner_of(tile.column, fx_, s_.pad_columns);
-  Expr origin(0);
-  if (s_.images >= 0) origin = tile.video * Expr(layout.strides[s_.image_dim]);
+  Expr origin(s_.first_channel);
+  if (s_.images >= 0) origin = origin + tile.video * Expr(layout.strides[s_.image_dim]);
   if (s_.video) origin = origin + tile.frame * Expr(layout.strides[s_.frame_dim]);
   const Expr corner = te::simplify(origin + corner_row * Expr(by_row) + corner_column * Expr(by_column) + channel);
   std::vector<Expr> row_inside, column_inside;

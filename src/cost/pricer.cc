@@ -179,12 +179,20 @@ Expected<Price> Pricer::estimate(const ir::Graph& graph, Extent extent) { return
 
 namespace {
 
-// Kernels that carry values on, with little on the way: what is left of a copy that has a relu.
-int64_t count_moves(const std::vector<Item>& items) {
-  return std::count_if(items.begin(), items.end(), [](const Item& item) {
-    const Subject& s = item.subject;
-    return s.flops < s.bytes && std::find(s.roles.begin(), s.roles.end(), Role::Weight) == s.roles.end();
-  });
+constexpr double kLittle = 0.02;  // of the time of what changed
+
+// The kernels of a plan that carry values on, with little on the way: what is left of a copy that has a relu. One that takes no more than
+// `little` and lays an operand out for the kernel behind it is a part of that one.
+int64_t count_moves(const Priced& plan, KernelTimes& times, double little) {
+  const std::vector<compile::Step>& steps = plan.lowered.plan.steps;
+  int64_t count = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Subject& s = plan.items[i].subject;
+    if (s.flops >= s.bytes || std::find(s.roles.begin(), s.roles.end(), Role::Weight) != s.roles.end()) continue;
+    const bool prepares = i + 1 < steps.size() && steps[i].origin == steps[i + 1].origin;
+    count += !prepares || times.known(plan.items[i], true).best() > little;
+  }
+  return count;
 }
 
 }  // namespace
@@ -209,12 +217,13 @@ Expected<Pricer::Comparison> Pricer::compare(const ir::Graph& before, const ir::
     impl_->times.measure(items);
   Comparison out;
   out.kernels = static_cast<int64_t>(is->items.size()) - static_cast<int64_t>(was->items.size());
-  out.moves = count_moves(is->items) - count_moves(was->items);
   for (size_t k = 0; k < items.size(); ++k) {
     const double time = more[k] * (seconds[k] > 0 ? seconds[k] : impl_->times.known(items[k], true).best());
     out.seconds += time;
     out.changed -= std::min(0.0, time);
   }
+  const double little = kLittle * out.changed;
+  out.moves = count_moves(*is, impl_->times, little) - count_moves(*was, impl_->times, little);
   return out;
 }
 

@@ -20,6 +20,8 @@ constexpr double kHalfGain = 0.985;  // of the input's time: half of the least g
 constexpr double kLevel = 1.005;     // times the input's: less is no loss,
 constexpr double kNearly = 1.01;     // and of a gain, what may be lost so that every search has the same form
 
+constexpr int kLevelRaces = 2, kLevelLooks = 2;  // races of a look, and looks where the first one is against it
+
 // Of ratios, the one that this part of them is below.
 double quantile(std::vector<double>& ratios, double part) {
   const auto at = ratios.begin() + static_cast<ptrdiff_t>(static_cast<double>(ratios.size()) * part);
@@ -133,13 +135,16 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
 Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& simpler,
                                         const std::vector<Tensor>& inputs, double seconds) const {
   std::vector<double> ratios;
-  for (int races = 0; races < 2; ++races) {
-    ISOMER_TRY(const std::vector<Finish> finish,
-               race({candidate.executor.get(), simpler.executor.get()}, inputs, race_options(seconds)));
-    ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
+  std::optional<double> ratio;
+  // A minute in which the machine does something else shall not decide against what is level.
+  for (int looks = 0; looks < kLevelLooks && !ratio; ++looks) {
+    for (int races = 0; races < kLevelRaces; ++races) {
+      ISOMER_TRY(const std::vector<Finish> finish,
+                 race({candidate.executor.get(), simpler.executor.get()}, inputs, race_options(seconds)));
+      ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
+    }
+    ratio = candidate.steps.empty() ? middle_unless_slower(ratios) : middle_if_as_fast(ratios);
   }
-  const std::optional<double> ratio =
-      candidate.steps.empty() ? middle_unless_slower(std::move(ratios)) : middle_if_as_fast(std::move(ratios));
   if (ratio) simpler.fastest = *ratio * candidate.fastest;
   return ratio.has_value();
 }

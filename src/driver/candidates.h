@@ -59,8 +59,8 @@ class CandidateMaker {
   // else the machine does: they must show half of the least gain in the middle of both races, which are its times then.
   Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs, double seconds,
                               bool confirmed) const;
-  // Whether a simpler form is no slower than the input, as far as two races can tell, or as fast as a candidate that gained; the
-  // middle of their rounds is its time then.
+  // Whether a simpler form is no slower than the input, as far as two races can tell or, where those are against it, four, or as fast
+  // as a candidate that gained; the middle of their rounds is its time then.
   Expected<bool> is_level(const Candidate& candidate, Candidate& simpler, const std::vector<Tensor>& inputs,
                           double seconds) const;
   Figures figures(const Candidate& candidate) const;

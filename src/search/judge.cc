@@ -12,6 +12,7 @@ constexpr double kJudgingSeconds = 12, kLeastJudging = 0.1, kMostJudging = 0.25;
 constexpr double kLastSeconds = 5;  // for judging after an interrupt
 constexpr size_t kMostLosses = 2;   // steps in a row
 constexpr size_t kMostAnswers = 1 << 14;
+constexpr double kHalf = 0.5;  // of the time of what changes: an estimate may be wrong, but hardly by so much
 
 Region with(Region region, const std::vector<uint32_t>& around) {
   region.add(around);
@@ -175,11 +176,24 @@ std::vector<std::shared_ptr<Node>> Judge::unseen(const NodeRef& parent, std::uno
   return out;
 }
 
+bool Judge::halves(const Node& node) {
+  const State &before = node.parent->state, &after = node.state;
+  const auto alone = [](const State& state, const std::set<uint32_t>& nodes) {
+    return graph_of(state.graph(), Region({nodes.begin(), nodes.end()}));
+  };
+  const auto was = alone(before, after.removed()), is = alone(after, after.added());
+  if (!options_.compare || !was.ok() || !is.ok()) return false;
+  count(&Statistics::estimated);
+  const auto found = options_.compare(*was, *is, 1);
+  return found.ok() && found->changed > 0 && found->seconds <= -kHalf * found->changed;
+}
+
 Judge::Simpler Judge::simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most) {
   Simpler out;
   const size_t now = reductions_of(*parent);
   for (auto& n : unseen(parent, seen, most))
-    if (const size_t left = reductions_of(*n); left < now) out[left].push_back(std::move(n));
+    if (const size_t left = reductions_of(*n); left < now || (left == now && halves(*n)))
+      out[left].push_back(std::move(n));
   return out;
 }
 

@@ -44,7 +44,7 @@ class Judge {
   // New graphs one step away, the most promising first, as many as are to be priced.
   std::vector<std::shared_ptr<Node>> children(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most,
                                               Ledger& ledger);
-  // Those of them that leave fewer reductions, by their number; not estimated.
+  // Those of them that leave fewer reductions, by their number, and those that leave as many and halve the time of what they change.
   using Simpler = std::map<size_t, std::vector<std::shared_ptr<Node>>>;
   Simpler simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most);
   // Whether a graph takes about the time of its parent, by the estimate, where there is one.
@@ -91,6 +91,8 @@ class Judge {
     std::mutex mutex;  // of what follows
     std::unordered_map<std::string, std::optional<double>> known;
   };
+  // Whether what a step made takes half the time of what it took away, or less, each by itself.
+  bool halves(const Node& node);
   std::optional<double> cost_of(Answers& answers, const rewrite::EditGraph& graph, const Region& region);
   // One step away; none that was seen.
   std::vector<std::shared_ptr<Node>> unseen(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most);

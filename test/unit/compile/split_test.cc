@@ -60,6 +60,13 @@ TEST(Split, WindowsStepsApart) {
     expect_compiles(text(c), kChainTolerance);
 }
 
+TEST(Split, WindowsOfAPartOfTheChannels) {
+  expect_compiles("graph @g(%x: f32[2,70,14,15]) { %p, %q, %r = split(relu(%x), const i64[3] [9,40,21]){axis=1} " +
+                      std::string("return relu(conv(%q, ") + constant("48,40,5,5", 48 * 40 * 25) +
+                      "){pads=[2,2,2,2]}), mul(%p, %p), %r }",
+                  kChainTolerance);
+}
+
 TEST(Split, WindowsThatAreGathered) {
   expect_compiles(text({1, 32, 30, 30, 40, 3, "dilations=[2,2], pads=[2,2,2,2]"}), kChainTolerance);
   expect_compiles(text({2, 64, 9, 9, 96, 1, "strides=[2,2]"}), kChainTolerance);

@@ -37,6 +37,40 @@ TEST(Simplest, SimplifyingJoinsWhatIsLevel) {
   EXPECT_EQ(convs(true, 0.5, -1), 4);
 }
 
+// A step that joins nothing is taken where what it makes costs half of what it takes away, or less.
+TEST(Simplest, WhatHalvesTheTimeIsTaken) {
+  const ir::Graph g = blocks(1, 3, 3);
+  const std::vector<rewrite::Rule> all = rules();
+  const auto widest = [](const ir::Graph& graph) {
+    int64_t width = 0;
+    for (const ir::Node& n : graph.nodes())
+      if (n.op->name == "conv") width = std::max(width, graph.type(n.inputs[1]).shape[3].value());
+    return width;
+  };
+  const auto found = [&](double enlarged, int64_t kernels) -> int64_t {
+    const Cost cost = [enlarged](const ir::Graph& graph) -> Expected<double> {
+      double sum = 0;
+      for (const ir::Node& n : graph.nodes())
+        if (n.op->name == "conv") sum += graph.type(n.inputs[1]).shape[3].value() == 3 ? 1 : enlarged;
+      return sum;
+    };
+    Options options;
+    options.simplify = true;
+    options.compare = [&](const ir::Graph& before, const ir::Graph& after, int) -> Expected<Comparison> {
+      return Comparison{*cost(after) - *cost(before), *cost(before), kernels};
+    };
+    const auto enlarge = std::find_if(all.begin(), all.end(), [](const auto& r) { return r.name == "enlarge"; });
+    const auto o = optimise(g, ops::table(), {&*enlarge}, cost, cost, options);
+    EXPECT_TRUE(o.ok());
+    if (!o.ok()) return -1;
+    testing::expect_same_function(o->graph, g);
+    return widest(o->graph);
+  };
+  EXPECT_EQ(found(0.4, 0), 5);
+  EXPECT_EQ(found(0.4, 1), 3);
+  EXPECT_EQ(found(0.6, 0), 3);
+}
+
 // The steps of a recurrent network share their weights: as rows of one product they lie as the sequence does, so that nothing is copied.
 TEST(Simplest, StepsOfASequenceBecomeTheSequence) {
   const ir::Graph g = testing::graph_of(R"((%x: f32[5,1,3]) {
