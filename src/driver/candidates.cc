@@ -3,6 +3,7 @@
 #include "driver/candidates.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "driver/labelled.h"
 #include "driver/summary.h"
@@ -20,7 +21,8 @@ constexpr double kHalfGain = 0.985;  // of the input's time: half of the least g
 constexpr double kLevel = 1.005;     // times the input's: less is no loss,
 constexpr double kNearly = 1.01;     // and of a gain, what may be lost so that every search has the same form
 
-constexpr int kLevelRaces = 2, kLevelLooks = 2;  // races of a look, and looks where the first one is against it
+// Of looks at a simpler form: the races of one, how many there are where rounds leave it open, and how many must be against it.
+constexpr int kLookRaces = 2, kMostLooks = 4, kFewestAgainst = 2;
 
 // Of ratios, the one that this part of them is below.
 double quantile(std::vector<double>& ratios, double part) {
@@ -29,25 +31,24 @@ double quantile(std::vector<double>& ratios, double part) {
   return *at;
 }
 
-// The middle of ratios of which this part is below `most`.
-std::optional<double> middle_where(double part, double most, std::vector<double> ratios) {
-  if (ratios.empty() || quantile(ratios, part) > most) return std::nullopt;
-  return quantile(ratios, 0.5);
-}
-
 }  // namespace
 
 bool faster(double result, double input) { return kLeastGain * result <= input; }
 bool clearly_faster(double result, double input) { return kClearGain * result <= input; }
 
 std::optional<double> middle_gain(std::vector<double> ratios) {
-  return middle_where(0.5, kHalfGain, std::move(ratios));
+  if (ratios.empty()) return std::nullopt;
+  const double middle = quantile(ratios, 0.5);
+  return middle <= kHalfGain ? std::optional(middle) : std::nullopt;
 }
-std::optional<double> middle_if_as_fast(std::vector<double> ratios) {
-  return middle_where(0.4, kNearly, std::move(ratios));
-}
-std::optional<double> middle_unless_slower(std::vector<double> ratios) {
-  return middle_where(0.25, kLevel, std::move(ratios));
+
+std::optional<bool> stay_below(double most, std::vector<double> ratios) {
+  if (ratios.empty()) return std::nullopt;
+  if (quantile(ratios, 0.5) <= most) return true;
+  // Two standard deviations of as many coins.
+  const double part = 0.5 - 1 / std::sqrt(static_cast<double>(ratios.size()));
+  if (quantile(ratios, std::max(0.0, part)) > most) return false;
+  return std::nullopt;
 }
 
 Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels) const {
@@ -134,19 +135,22 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
 
 Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& simpler,
                                         const std::vector<Tensor>& inputs, double seconds) const {
+  const double most = candidate.steps.empty() ? kLevel : kNearly;
   std::vector<double> ratios;
-  std::optional<double> ratio;
-  // A minute in which the machine does something else shall not decide against what is level.
-  for (int looks = 0; looks < kLevelLooks && !ratio; ++looks) {
-    for (int races = 0; races < kLevelRaces; ++races) {
+  std::optional<bool> level;
+  for (int looks = 1; looks <= kMostLooks && !level; ++looks) {
+    for (int races = 0; races < kLookRaces; ++races) {
       ISOMER_TRY(const std::vector<Finish> finish,
                  race({candidate.executor.get(), simpler.executor.get()}, inputs, race_options(seconds)));
       ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
     }
-    ratio = candidate.steps.empty() ? middle_unless_slower(ratios) : middle_if_as_fast(ratios);
+    level = stay_below(most, ratios);
+    if (level == false && looks < kFewestAgainst) level.reset();  // a minute in which the machine does something else
   }
-  if (ratio) simpler.fastest = *ratio * candidate.fastest;
-  return ratio.has_value();
+  // What stays open to the end is level, as far as anyone can tell.
+  if (level == false) return false;
+  simpler.fastest = quantile(ratios, 0.5) * candidate.fastest;
+  return true;
 }
 
 Figures CandidateMaker::figures(const Candidate& c) const {

@@ -28,12 +28,11 @@ struct Candidate {
 // By more than noise; by so much that it needs no second timing. Seconds.
 bool faster(double result, double input);
 bool clearly_faster(double result, double input);
-// The middle of rounds' ratios, where it shows half of what is more than noise;
+// The middle of rounds' ratios, where it shows half of what is more than noise.
 std::optional<double> middle_gain(std::vector<double> ratios);
-// unless three fifths of them say that more than a hundredth is lost;
-std::optional<double> middle_if_as_fast(std::vector<double> ratios);
-// or unless three quarters of them say that it is slower.
-std::optional<double> middle_unless_slower(std::vector<double> ratios);
+// Whether rounds stay below a ratio: yes where the middle does, no where so many are above it as tosses of a coin hardly are, else it
+// is open.
+std::optional<bool> stay_below(double most, std::vector<double> ratios);
 
 // All that is given has to outlive it.
 class CandidateMaker {
@@ -59,8 +58,8 @@ class CandidateMaker {
   // else the machine does: they must show half of the least gain in the middle of both races, which are its times then.
   Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs, double seconds,
                               bool confirmed) const;
-  // Whether a simpler form is no slower than the input, as far as two races can tell or, where those are against it, four, or as fast
-  // as a candidate that gained; the middle of their rounds is its time then.
+  // Whether a simpler form is no slower than the input, or nearly as fast as a candidate that gained, as far as rounds can tell; their
+  // middle is its time then.
   Expected<bool> is_level(const Candidate& candidate, Candidate& simpler, const std::vector<Tensor>& inputs,
                           double seconds) const;
   Figures figures(const Candidate& candidate) const;

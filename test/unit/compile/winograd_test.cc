@@ -232,12 +232,11 @@ TEST(Winograd, PartsOfTheChannels) {
   for (const char* taps : {"17,3,3", "17,1,7"}) {
     Random random(7);
     const std::string pads = taps[3] == '3' ? "{pads=[1,1,1,1]}" : "{pads=[0,3,0,3]}";
-    const std::string text = "graph @g(%z: f32[2,5,9,11]) { %m = conv(%z, const f32[40,5,1,1] " +
-                             numbers(random, 40 * 5) + ") %p, %q, %r = split(%m, const i64[3] [9,17,14]){axis=1} " +
-                             "%y = relu(conv(%q, const f32[16," + taps + "] " +
-                             numbers(random, 16 * 17 * (taps[3] == '3' ? 9 : 7)) + ")" + pads +
-                             ") return conv(%y, const f32[3,16,1,1] " + numbers(random, 3 * 16) +
-                             "), reduce_mean(%p, const i64[2] [2,3]), reduce_mean(%r, const i64[2] [2,3]) }";
+    const std::string text =
+        "graph @g(%z: f32[2,5,9,11]) { %m = conv(%z, const f32[40,5,1,1] " + numbers(random, 40 * 5) +
+        ") %p, %q, %r = split(%m, const i64[3] [9,17,14]){axis=1} " + "%y = relu(conv(%q, const f32[16," + taps + "] " +
+        numbers(random, 16 * 17 * (taps[3] == '3' ? 9 : 7)) + ")" + pads + ") return conv(%y, const f32[3,16,1,1] " +
+        numbers(random, 3 * 16) + "), reduce_mean(%p, const i64[2] [2,3]), reduce_mean(%r, const i64[2] [2,3]) }";
     EXPECT_NE(steps(text, true), steps(text, false)) << taps;
     expect_filters(text, 2e-5);
     expect_compiles(text, kChainTolerance);
