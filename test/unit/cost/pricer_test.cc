@@ -22,9 +22,10 @@ ir::Graph graph(const std::string& text) {
   return *std::move(g);
 }
 
-std::shared_ptr<Pricer> pricer(bool measure, const std::string& store = "-") {
+std::shared_ptr<Pricer> pricer(bool measure, const std::string& store = "-",
+                               const loop::Target& target = *codegen::host_target()) {
   PricerOptions o;
-  o.target = *codegen::host_target();
+  o.target = target;
   o.threads = 1;
   o.measure = measure;
   o.store = store;
@@ -171,6 +172,23 @@ TEST(Pricer, TheSecondLookIsAtWhatDiffers) {
   EXPECT_EQ(timed->measured(), measured);
   EXPECT_NEAR(timed->compare(one, other, model, 1)->seconds, timed->price(other)->seconds - timed->price(one)->seconds,
               1e-12);
+}
+
+// Kernels that carry values on are told from others. One that lays a small operand out for a product is a part of it.
+TEST(Pricer, CopiesAreCounted) {
+  const auto p = pricer(false, "-", *loop::parse_target("x86-64-v4"));
+  const auto difference = [&](const std::string& before, const std::string& after) {
+    const auto c = p->compare(graph(before), graph(after), Pricer::Extent::Model, 1);
+    EXPECT_TRUE(c.ok());
+    return c.ok() ? std::pair(c->kernels, c->moves) : std::pair<int64_t, int64_t>();
+  };
+  const std::string relu = "(%x: f32[64,512]) { return relu(%x) }";
+  const std::string copied = "(%x: f32[64,512]) { %y = relu(%x) return %y, transpose(%y){perm=[1,0]} }";
+  EXPECT_EQ(difference(relu, copied), std::pair(int64_t{1}, int64_t{1}));
+  EXPECT_EQ(difference(copied, relu), std::pair(int64_t{-1}, int64_t{-1}));
+  const std::string narrow = "(%x: f32[20,512]) { return matmul(%x, expand(const f32[] 0.5, [512,512])) }";
+  const std::string wide = "(%x: f32[20,512]) { return matmul(%x, expand(const f32[] 0.5, [512,1536])) }";
+  EXPECT_EQ(difference(narrow, wide), std::pair(int64_t{1}, int64_t{0}));
 }
 
 // Threads that ask at the same time get one answer, the one that is kept.
