@@ -54,6 +54,7 @@ std::string nodes_of(const search::Step& s) {
   for (const search::Application& a : s.applications)
     for (const std::string& n : a.names)
       if (!n.empty() && std::find(names.begin(), names.end(), n) == names.end()) names.push_back(n);
+  if (names.empty()) return "what the rewrites above made";
   return printable(fmt::format("{}", fmt::join(names, ", ")), 60);
 }
 
