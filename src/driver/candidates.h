@@ -23,6 +23,7 @@ struct Candidate {
   std::unique_ptr<Executor> executor;  // nothing: not compiled yet
   double fastest = 1e30;               // seconds (race.h),
   std::vector<double> ratios = {};     // and to the input, round by round
+  bool foreseen = false;               // by the analytic model, not found by timed kernels
 };
 
 // By more than noise; by so much that it needs no second timing. Seconds.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "driver/open_sizes.h"
 #include "driver/rule_files.h"
@@ -30,11 +31,11 @@ using Clock = std::chrono::steady_clock;
 constexpr double kNoise = 1.02;  // times within this of each other are the same: they do not choose
 // Of the budget: until labels of the start are found, and for those of what the search finds.
 constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
-constexpr double kQuickShare = 0.15;    // of the budget: for seeing whether rewrites promise much,
-constexpr double kMuch = 0.1;           // which is so much of the model's time;
-constexpr double kSimplestShare = 0.3;  // of the budget: more than the simplest form takes in a slow hour
-constexpr double kRewriteShare = 0.7;   // then they are looked for until so much of the budget is gone
-constexpr int kMostSearchers = 4;       // threads: more would wait for those that time
+constexpr double kQuickShare = 0.15;   // of the budget: for seeing whether rewrites promise much,
+constexpr double kMuch = 0.1;          // which is so much of the model's time;
+constexpr double kForesight = 0.3;     // of the budget: more than estimates alone take in most models
+constexpr double kRewriteShare = 0.7;  // then they are looked for until so much of the budget is gone
+constexpr int kMostSearchers = 4;      // threads: more would wait for those that time
 
 class Optimization {
  public:
@@ -128,7 +129,7 @@ class Optimization {
     }
     if (!searches()) return {};
     if (!options_.layout) {
-      ISOMER_TRY(joined_, simplest_form(quick_look(kSimplestShare), pricer_->options()));
+      ISOMER_TRY(foreseen_, foresee(quick_look(kForesight), pricer_->options()));
     }
     search::Options how = options_.search;
     how.threads = searchers(options_.measure);
@@ -156,6 +157,18 @@ class Optimization {
     out_.steps = std::move(outcome.steps);
     out_.statistics = outcome.statistics;
     out_.considered = std::move(outcome.considered);
+    return compare_with_foresight();
+  }
+
+  // What was foreseen and found by timed kernels too counts as found, by the steps that are the same every time.
+  Expected<void> compare_with_foresight() {
+    if (foreseen_.cheapest.empty()) return {};
+    ISOMER_TRY(const Candidate foreseen, made(foreseen_.cheapest, ""));
+    ISOMER_TRY(const Candidate found, made(out_.steps, ""));
+    ISOMER_TRY(const Candidate simplest, made(foreseen_.simplest, ""));
+    const auto graph = foreseen.graph.content_hash();
+    if (found.graph.content_hash() == graph) out_.steps = std::exchange(foreseen_.cheapest, {});
+    if (simplest.graph.content_hash() == graph) foreseen_.cheapest.clear();
     return {};
   }
 
@@ -219,6 +232,11 @@ class Optimization {
       all.push_back(std::move(c));
       return {};
     };
+    if (!foreseen_.cheapest.empty()) {
+      ISOMER_TRY(Candidate foreseen, compiled(foreseen_.cheapest, ""));
+      foreseen.foreseen = true;
+      all.push_back(std::move(foreseen));
+    }
     if (!out_.steps.empty()) {
       ISOMER_TRY(Candidate result, compiled(out_.steps, ""));
       ISOMER_CHECK_OK(add(std::move(result)));
@@ -250,32 +268,38 @@ class Optimization {
     return {};
   }
 
-  // Runs and times the candidates against the input. Of those that are faster, the first that is as fast as the best within
-  // noise is taken.
+  // Of those that are faster than the input, the first that is as fast as the best within noise and stays so; 0 where none does.
+  Expected<size_t> fastest_of(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) const {
+    if (given()) return all.size() - 1;
+    double best = all[0].fastest;
+    for (const Candidate& c : all) best = std::min(best, c.fastest);
+    for (size_t i = 1; i < all.size(); ++i) {
+      const bool confirmed = confirmed_ && all[i].labels.empty();
+      // What the search found by kernels alone is a candidate even where one race does not show it.
+      if (!(all[i].fastest < all[0].fastest && all[i].fastest <= kNoise * best) && !(confirmed && !all[i].foreseen))
+        continue;
+      ISOMER_TRY(const bool faster,
+                 candidates_->stays_faster(all[0], all[i], inputs, options_.timing_seconds, confirmed));
+      if (faster) return i;
+    }
+    return size_t{0};
+  }
+
+  // Runs and times the candidates against the input.
   Expected<void> choose(EndCheck& end) {
     const std::vector<Tensor>& inputs = end.sets()[0];
     ISOMER_TRY(std::vector<Candidate> all, contenders());
     ISOMER_CHECK_OK(leave_out_inexact(all, end));
     if (out_.culprit) return {};
-    if (all.size() > 1) {
-      ISOMER_CHECK_OK(check(all[1], end));
+    for (size_t i = 1; i < all.size(); ++i) {
+      if (!given() && !all[i].labels.empty()) continue;  // was checked
+      ISOMER_CHECK_OK(check(all[i], end));
       if (out_.culprit) return {};
     }
     ISOMER_CHECK_OK(candidates_->time(all, inputs, options_.timing_seconds));
-    double best = all[0].fastest;
-    for (const Candidate& c : all) best = std::min(best, c.fastest);
-    size_t taken = 0;
-    for (size_t i = all.size(); i-- > 1;)
-      if (all[i].fastest < all[0].fastest && all[i].fastest <= kNoise * best) taken = i;
-    // What the search found by kernels alone is a candidate even where one race does not show it.
-    if (taken == 0 && confirmed_ && all.back().labels.empty()) taken = all.size() - 1;
-    if (given() && all.size() > 1) taken = 1;
-    if (taken > 0 && !given()) {
-      const bool confirmed = confirmed_ && all[taken].labels.empty();
-      ISOMER_TRY(const bool faster,
-                 candidates_->stays_faster(all[0], all[taken], inputs, options_.timing_seconds, confirmed));
-      if (!faster) taken = 0;
-    }
+    ISOMER_TRY(const size_t taken, fastest_of(all, inputs));
+    if (all[taken].foreseen) ISOMER_CHECK_OK(test_applications(all[taken].steps));
+    if (out_.culprit) return {};
     out_.before = candidates_->figures(all[0]);
     const double input = all[0].fastest;
     ISOMER_TRY(const bool simplified, simplify(all[taken], end));
@@ -289,22 +313,23 @@ class Optimization {
               : fmt::format(
                     "the rewrites that were found do not make the model clearly faster when it is run ({:.3f} "
                     "ms to {:.3f} ms)",
-                    1e3 * input, 1e3 * all[1].fastest);
+                    1e3 * input, 1e3 * all.back().fastest);
     out_.after = candidates_->figures(all[taken]);
+    const bool by_estimate = simplified || all[taken].foreseen;
     if (!given()) search::add_timed(out_.considered, out_.steps, all[taken].steps);
     std::erase_if(out_.considered,
-                  [&](const search::Considered& c) { return simplified && applies(all[taken], c.rule); });
+                  [&](const search::Considered& c) { return by_estimate && applies(all[taken], c.rule); });
     take(std::move(all[taken]));
     return {};
   }
 
   // Takes the simplest form in place of a candidate, unless whole runs are slower by that: it is the same in every search. Whether it did.
   Expected<bool> simplify(Candidate& candidate, EndCheck& end) {
-    if (joined_.empty() || !candidate.labels.empty()) return false;
-    ISOMER_TRY(Candidate simpler, compiled(joined_, ""));
+    if (foreseen_.simplest.empty() || !candidate.labels.empty()) return false;
+    ISOMER_TRY(Candidate simpler, compiled(foreseen_.simplest, ""));
     ISOMER_TRY(const bool level, candidates_->is_level(candidate, simpler, end.sets()[0], options_.timing_seconds));
     if (!level) return false;
-    ISOMER_CHECK_OK(test_applications(joined_));
+    ISOMER_CHECK_OK(test_applications(foreseen_.simplest));
     if (!out_.culprit) ISOMER_CHECK_OK(check(simpler, end));
     if (!out_.culprit) candidate = std::move(simpler);
     return !out_.culprit;
@@ -340,8 +365,8 @@ class Optimization {
   std::shared_ptr<cost::Pricer> pricer_;
   std::optional<CandidateMaker> candidates_;  // of out_.start
   std::optional<Recollection> recollection_;
-  std::vector<search::Step> joined_;  // from the start, by the analytic model alone
-  bool confirmed_ = false;            // what the search found was faster by a second look at its kernels
+  Foreseen foreseen_;
+  bool confirmed_ = false;  // what the search found was faster by a second look at its kernels
   Optimized out_;
   Clock::time_point begin_;
 };

@@ -19,8 +19,14 @@ struct QuickLook {
 // Whether rewrites would save more than this share of the model's time.
 bool promises(double share, const QuickLook& look, cost::Pricer& pricer);
 
-// Everything joined that may be: products of one operand, convolutions of one image. Prices of pieces do not know what a plan reads
-// again; so this is judged by the peaks of the CPU's class, which are the same every time, and by whole runs later.
-Expected<std::vector<search::Step>> simplest_form(const QuickLook& look, const cost::PricerOptions& pricing);
+// What is found by the peaks of the CPU's class, which are the same every time, in seconds. Whole runs judge it later.
+struct Foreseen {
+  // Everything joined that may be: products of one operand, convolutions of one image. Prices of pieces do not know what a plan
+  // reads again.
+  std::vector<search::Step> simplest;
+  // What gains by its estimates; nothing where the time is too short to look at all of it, which would end elsewhere every time.
+  std::vector<search::Step> cheapest;
+};
+Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing);
 
 }  // namespace isomer::driver

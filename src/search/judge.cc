@@ -66,8 +66,12 @@ size_t Judge::left() const {
 }
 
 bool Judge::over() {
-  const bool is = left() == 0 || late();
+  const bool is_late = late(), is = left() == 0 || is_late;
   if (is) incomplete();
+  if (is_late) {
+    const std::lock_guard lock(mutex_);
+    statistics_.in_time = false;
+  }
   return is;
 }
 

@@ -44,6 +44,7 @@ class Search {
     settle(outcome_.considered);
     outcome_.statistics = judge_.statistics();
     outcome_.statistics.seconds = judge_.seconds();
+    if (outcome_.statistics.seconds >= options_.seconds) outcome_.statistics.in_time = false;  // not all was judged
     return std::move(outcome_);
   }
 

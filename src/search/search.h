@@ -51,6 +51,7 @@ struct Progress {
   size_t region = 0, regions = 0;
   size_t priced = 0;            // graphs
   double before = 0, best = 0;  // of the regions looked at so far
+  bool foreseen = false;        // by estimates, before any kernel is timed
 };
 
 struct Options {
@@ -94,7 +95,8 @@ std::vector<Application> applications(const std::vector<Step>& steps);  // of al
 struct Statistics {
   size_t regions = 0, repeated = 0;  // searched, and not searched since an equal one was
   size_t priced = 0, expanded = 0, duplicates = 0, estimated = 0, refused = 0;
-  bool complete = true;  // no limit was reached
+  bool complete = true;  // no limit was reached,
+  bool in_time = true;   // or none but of steps, which is the same every time
   double seconds = 0;
 };
 

@@ -89,9 +89,9 @@ Expected<driver::Optimized> optimize_with_progress(const ir::Graph& graph, drive
   const Interrupts interrupts;
   options.search.stop = &interrupted;
   options.search.progress = [&](const search::Progress& p) {
-    progress.note(
-        p.before > 0 ? fmt::format("{} graphs priced, best {:.3f} of {:.3f} ms", p.priced, p.best * 1e3, p.before * 1e3)
-                     : "");
+    progress.note(p.before > 0 ? fmt::format("{} graphs {}, best {:.3f} of {:.3f} ms", p.priced,
+                                             p.foreseen ? "estimated" : "priced", p.best * 1e3, p.before * 1e3)
+                               : "");
     progress.show(p.region, p.regions);
   };
   return driver::optimize(graph, options);

@@ -100,6 +100,19 @@ TEST_F(Optimize, AFalseRuleIsFoundByBisection) {
   EXPECT_GT(o->culprit->error, 1e-3);
 }
 
+// What estimates foresee is checked as what timed kernels find is.
+TEST_F(Optimize, AFalseRuleIsCaughtWhereKernelsAreTimed) {
+  for (const bool test_rewrites : {true, false}) {
+    OptimizeOptions with = options(write("false.rules", kFalse));
+    with.measure = true;
+    with.test_rewrites = test_rewrites;
+    const auto o = optimize(model(), with);
+    ASSERT_TRUE(o.ok()) << o.error().to_string();
+    ASSERT_TRUE(o->culprit.has_value());
+    EXPECT_EQ(o->culprit->rule, "planted");
+  }
+}
+
 TEST_F(Optimize, ARuleWithoutProofIsNotLoaded) {
   OptimizeOptions with = options(write("true.rules", kTrue));
   with.trust = rewrite::Trust::Proved;
