@@ -40,7 +40,7 @@ inline constexpr double kSafeGain = 0.03;  // of their region, where what they c
 // Of the model, by the estimate: less is not worth a rewrite, and would be taken or left by noise.
 inline constexpr double kLeastGain = 0.003;
 // What a simpler graph may lose of what it changes.
-inline constexpr double kLevelLoss = 0.05;
+inline constexpr double kLevelLoss = 0.02;
 
 enum class Strategy : uint8_t {
   Greedy,   // the best child of each graph, as long as it is better
