@@ -274,10 +274,9 @@ class Optimization {
     double best = all[0].fastest;
     for (const Candidate& c : all) best = std::min(best, c.fastest);
     for (size_t i = 1; i < all.size(); ++i) {
-      const bool confirmed = confirmed_ && all[i].labels.empty();
       // What the search found by kernels alone is a candidate even where one race does not show it.
-      if (!(all[i].fastest < all[0].fastest && all[i].fastest <= kNoise * best) && !(confirmed && !all[i].foreseen))
-        continue;
+      const bool confirmed = confirmed_ && all[i].labels.empty() && !all[i].foreseen;
+      if (!(all[i].fastest < all[0].fastest && all[i].fastest <= kNoise * best) && !confirmed) continue;
       ISOMER_TRY(const bool faster,
                  candidates_->stays_faster(all[0], all[i], inputs, options_.timing_seconds, confirmed));
       if (faster) return i;

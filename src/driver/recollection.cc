@@ -15,7 +15,7 @@
 namespace isomer::driver {
 namespace {
 
-constexpr int kSearchVersion = 24;  // a search that finds other things on the same prices has another one
+constexpr int kSearchVersion = 25;  // a search that finds other things on the same prices has another one
 
 }  // namespace
 
