@@ -1,5 +1,5 @@
 /* Runs a compiled module on command, for bench/suite: a line "run N" on the standard input answers with the nanoseconds of N
- * runs, "save PREFIX" writes the outputs as PREFIX0, PREFIX1, ...
+ * runs, "quiet N" with those of the N out of up to 2 N from which the host of a virtual machine took the least, "save PREFIX" writes the outputs as PREFIX0, PREFIX1, ...
  *   module_runner MODULE THREADS INPUT...   one raw file for each input */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -18,6 +18,42 @@ static int64_t now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+enum { kTick = 10000000 }; /* nanoseconds: the least that a system counts */
+
+/* Ticks that the host gave to others since the start; 0 where the system does not tell. */
+static long long stolen(void) {
+  long long ticks = 0;
+  FILE* file = fopen("/proc/stat", "r");
+  if (!file || fscanf(file, "cpu %*d %*d %*d %*d %*d %*d %*d %lld", &ticks) != 1) ticks = 0;
+  if (file) fclose(file);
+  return ticks;
+}
+
+/* Runs until so many had their processors to themselves, or twice as many; writes the times of those that lost least. */
+static int run_quietly(int wanted, iso_context* context, iso_buffer* in, const iso_info* info, iso_buffer* out,
+                       iso_error* error) {
+  enum { kMost = 4096 };
+  static long long took[kMost], lost[kMost];
+  if (wanted > kMost / 2) wanted = kMost / 2;
+  int runs = 0, whole = 0;
+  for (long long known = stolen(); whole < wanted && runs < 2 * wanted; ++runs) {
+    const int64_t start = now();
+    if (iso_run(context, in, info->inputs, out, info->outputs, error)) return 1;
+    took[runs] = now() - start;
+    const long long before = known;
+    if (took[runs] >= kTick) known = stolen();
+    lost[runs] = known - before;
+    whole += lost[runs] == 0;
+  }
+  for (long long most = 0; wanted > 0; ++most)
+    for (int i = 0; i < runs && wanted > 0; ++i)
+      if (lost[i] == most) {
+        printf("%lld ", took[i]);
+        --wanted;
+      }
+  return 0;
 }
 
 static iso_buffer room(const iso_tensor* tensor) {
@@ -54,6 +90,8 @@ int main(int argc, char** argv) {
         if (iso_run(context, in, info.inputs, out, info.outputs, &error)) return fail(error.message);
         printf("%lld ", (long long)(now() - start));
       }
+    } else if (!strncmp(line, "quiet ", 6)) {
+      if (run_quietly(atoi(line + 6), context, in, &info, out, &error)) return fail(error.message);
     } else if (!strncmp(line, "save ", 5)) {
       for (uint32_t i = 0; i < info.outputs; ++i) {
         char path[4200];

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/clock_seconds.h"
+#include "base/stolen_time.h"
 #include "compile/host_program.h"
 #include "cost/test_bed.h"
 #include "runtime/abi.h"
@@ -32,6 +33,7 @@ constexpr double kRound = 0.01;                     // seconds of all copies
 constexpr uint64_t kNearCaches = 4;                 // second caches that the copies do not fit into
 constexpr size_t kContextCopies = 32;               // at most, of a kernel in a plan
 constexpr double kColdLimit = 3, kWarmLimit = 1.3;  // times the limit of a kernel, in its first run and later
+constexpr double kThefts = 0.01;                    // seconds: of shorter rounds nothing was stolen that anyone tells
 constexpr double kWatched = 0.003;                  // seconds: of longer ones the rate is looked at meanwhile
 constexpr double kLittle = 0.25, kMost = 0.8;       // of a kernel's time, that is the core's
 
@@ -77,6 +79,7 @@ class Rig {
   iso_context* context_ = nullptr;
   std::vector<double> totals_;  // of each kernel step so far
   std::vector<Sample> samples_;
+  StolenTime stolen_;
 };
 
 Expected<void> Rig::build(iso_kernel kernel) {
@@ -147,14 +150,17 @@ Expected<void> Rig::build(iso_kernel kernel) {
 // One run of the plan: the times of the kernel's steps.
 Expected<void> Rig::sample() {
   bed_->begin();
+  const auto start = Clock::now();
   iso_error error;
   if (iso_run(context_, nullptr, 0, nullptr, 0, &error) != ISO_OK) return failure(error.message);
   const std::vector<TestBed::Circumstances> when = bed_->circumstances();
+  const bool stolen = seconds_since(start) > kThefts && stolen_.grew();
   for (size_t i = 0; i < totals_.size(); ++i) {
     iso_profile p;
     if (iso_step_profile(context_, static_cast<uint32_t>(i) * 2 + 1, &p, nullptr) != ISO_OK)
       return failure("the runtime has no times");
-    const TestBed::Circumstances then = i < when.size() ? when[i] : TestBed::Circumstances();
+    TestBed::Circumstances then = i < when.size() ? when[i] : TestBed::Circumstances();
+    then.undisturbed = then.undisturbed && !stolen;
     samples_.push_back({converted(p.seconds - totals_[i], then), i, worth(then)});
     totals_[i] = p.seconds;
   }

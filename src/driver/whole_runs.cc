@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock_seconds.h"
+#include "base/stolen_time.h"
 #include "codegen/codegen.h"
 #include "compile/executable.h"
 #include "cost/measure.h"
@@ -28,13 +29,17 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 struct WholeRuns::Impl {
+  struct Samples {
+    std::vector<cost::Stretches> whole = {};
+    std::vector<cost::Stretches> steps = {};  // by step of the model, a stretch for each sample
+  };
+
   std::unique_ptr<CoreWatch> watch;
   std::shared_ptr<const compile::Executable> executable;
   std::vector<Tensor> inputs, outputs;
   compile::Runner plain, profiled;
   std::vector<double> totals = {};  // of each step so far
-  std::vector<cost::Stretches> whole = {};
-  std::vector<cost::Stretches> steps = {};  // by step of the model, a stretch for each sample
+  Samples undisturbed = {}, stolen_from = {};
   std::optional<Diagnostic> failed = {};
   std::optional<Clock::time_point> first = {};
   double spent = 0;
@@ -74,7 +79,7 @@ Expected<std::unique_ptr<WholeRuns>> WholeRuns::make(const ir::Graph& graph, std
   auto impl = std::unique_ptr<Impl>(new Impl{std::move(watch), executable, std::move(inputs), std::move(outputs),
                                              std::move(plain), std::move(profiled)});
   for (size_t s = 0, count = impl->new_times().size(); s < count; ++s)
-    if (!impl->is_look(s)) impl->steps.emplace_back();
+    if (!impl->is_look(s)) impl->undisturbed.steps.emplace_back(), impl->stolen_from.steps.emplace_back();
   return std::unique_ptr<WholeRuns>(new WholeRuns(std::move(impl)));
 }
 
@@ -92,9 +97,11 @@ Expected<int> WholeRuns::Impl::runs(compile::Runner& runner) {
 Expected<void> WholeRuns::Impl::run() {
   ISOMER_CHECK_OK(plain.run_into(inputs, outputs));
   watch->look();
+  StolenTime stolen;
   for (int i = 0; i < kTurnSamples; ++i) {
     ISOMER_TRY(const int count, runs(plain));
-    whole.push_back(watch->stop(count));
+    cost::Stretches run = watch->stop(count);
+    (stolen.grew() ? stolen_from : undisturbed).whole.push_back(std::move(run));
   }
   return {};
 }
@@ -103,9 +110,11 @@ Expected<void> WholeRuns::Impl::run_profiled() {
   ISOMER_CHECK_OK(profiled.run_into(inputs, outputs));
   new_times();
   watch->look();
+  StolenTime stolen;
   for (int i = 0; i < kTurnSamples; ++i) {
     ISOMER_TRY(const int count, runs(profiled));
     watch->stop();
+    std::vector<cost::Stretches>& steps = (stolen.grew() ? stolen_from : undisturbed).steps;
     const std::vector<double> seconds = new_times();
     const std::vector<double>& rates = watch->rates();  // of several runs those of the first stand for all
     size_t look = 0, step = 0;
@@ -142,8 +151,10 @@ double WholeRuns::Times::sum_of_steps() const { return std::accumulate(steps.beg
 Expected<WholeRuns::Times> WholeRuns::times(const cost::Rates& usual, cost::CoreShare share) const {
   if (impl_->failed) return *impl_->failed;
   const double rate = usual.of(impl_->watch->units());
+  // Runs while the host of a virtual machine did something else count where there are no others.
+  const Impl::Samples &good = impl_->undisturbed, &bad = impl_->stolen_from;
   std::vector<double> clock, whole;
-  for (const cost::Stretches& run : impl_->whole) {
+  for (const cost::Stretches& run : good.whole.empty() ? bad.whole : good.whole) {
     clock.push_back(seconds_of(run));
     whole.push_back(at_usual_rate(run, rate, share));
   }
@@ -152,9 +163,10 @@ Expected<WholeRuns::Times> WholeRuns::times(const cost::Rates& usual, cost::Core
   out.fastest = *std::min_element(clock.begin(), clock.end());
   out.median = cost::summarise(std::move(clock)).seconds;
   out.seconds = cost::summarise(std::move(whole)).seconds;
-  for (const cost::Stretches& samples : impl_->steps) {
+  for (size_t i = 0; i < good.steps.size(); ++i) {
     std::vector<double> seconds;
-    for (const cost::Stretch& s : samples) seconds.push_back(cost::at_usual_rate(s.seconds, s.rate, rate, share));
+    for (const cost::Stretch& s : good.steps[i].empty() ? bad.steps[i] : good.steps[i])
+      seconds.push_back(cost::at_usual_rate(s.seconds, s.rate, rate, share));
     out.steps.push_back(cost::summarise(std::move(seconds)).seconds);
   }
   return out;
