@@ -44,7 +44,7 @@ static int run_quietly(int wanted, iso_context* context, iso_buffer* in, const i
     took[runs] = now() - start;
     const long long before = known;
     if (took[runs] >= kTick) known = stolen();
-    lost[runs] = known - before;
+    lost[runs] = known > before ? known - before : 0; /* a processor that left takes its count along */
     whole += lost[runs] == 0;
   }
   for (long long most = 0; wanted > 0; ++most)
