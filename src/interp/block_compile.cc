@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <numeric>
 #include <unordered_map>
 
 #include "base/arithmetic.h"
+#include "interp/block_builder.h"
 #include "interp/contract_plan.h"
 #include "interp/stage_facts.h"
 #include "te/scalar.h"
@@ -19,30 +18,6 @@ namespace {
 using te::Expr;
 using te::Kind;
 using te::Node;
-
-struct Reg {
-  int id = -1;
-  bool uniform = true;
-  int level = 0;
-};
-
-// Lanes on which an expression is evaluated; id -1: all.
-struct Mask {
-  int id = -1;
-  bool uniform = true;
-  int level = 0;
-};
-
-// Level 0 runs once, level 1 per block, each further level is a reduction's loop. While a reduction that depends on
-// nothing is compiled, its loops follow level 0 at once.
-struct Scope {
-  int axis = -1;
-  int slot = -1;
-  int64_t extent = 1;
-  std::vector<Instruction> body;
-  std::map<std::pair<const Node*, int>, Reg> known;  // by expression and mask
-  std::map<std::pair<bool, int>, Reg> splats;        // by kind and register
-};
 
 class Compiler {
  public:
@@ -57,16 +32,10 @@ class Compiler {
       facts_.affine.quotient = [this](const Affine& x, int64_t divisor, bool remainder) {
         return quotient(x, divisor, remainder);
       };
-    scopes_.resize(2);
     Reg r;
     if (facts_.why().empty()) r = emit(stage_.body, {});
     if (!facts_.why().empty()) return Diagnostic("E-eval", facts_.why());
-    out_.result = r.id;
-    out_.result_uniform = r.uniform;
-    out_.once = std::move(scopes_[0].body);
-    out_.block = std::move(scopes_[1].body);
-    out_.point_cost = cost(out_.block);
-    return std::move(out_);
+    return std::move(b_).finish(r);
   }
 
  private:
@@ -116,20 +85,14 @@ class Compiler {
     return id;
   }
 
-  int axis_level(int id) const {
-    for (size_t l = scopes_.size(); l-- > 1;)
-      if (scopes_[l].axis == id) return static_cast<int>(l);
-    return 1;
-  }
   int level_of(const Node& n) {
     int level = 0;
-    for (int v : facts_.free(n)) level = std::max(level, axis_level(v));
+    for (int v : facts_.free(n)) level = std::max(level, b_.level_of_axis(v));
     return level;
   }
   // The slot of an axis, or -1 when no loop has it.
   int slot_of(int id) const {
-    for (size_t l = scopes_.size(); l-- > 1;)
-      if (scopes_[l].axis == id) return scopes_[l].slot;
+    if (const int slot = b_.slot_of_axis(id); slot >= 0) return slot;
     if (const auto it = invented_.find(id); it != invented_.end()) return it->second;
     return facts_.axis(id);
   }
@@ -147,52 +110,21 @@ class Compiler {
     return f;
   }
 
-  Reg fresh_register(bool real, bool uniform, int level) {
-    auto& file = real ? out_.real_uniform : out_.int_uniform;
-    file.push_back(uniform);
-    return {static_cast<int>(file.size()) - 1, uniform, level};
-  }
-  Reg put(Instruction i, bool real, int level) {
-    const Reg r = fresh_register(real, i.uniform, level);
-    i.dst = r.id;
-    scopes_[static_cast<size_t>(level)].body.push_back(std::move(i));
-    return r;
-  }
-  Instruction instruction(Code code, bool uniform, const Mask& m = {}) {
-    Instruction i{.code = code};
-    i.uniform = uniform;
-    i.mask = m.id;
-    i.mask_uniform = m.uniform;
-    return i;
-  }
-  // The register with a value per lane, when the instruction that reads it has one.
-  int wide(const Reg& r, bool real, bool uniform) {
-    if (uniform || !r.uniform) return r.id;
-    Scope& s = scopes_[static_cast<size_t>(r.level)];
-    const auto it = s.splats.find({real, r.id});
-    if (it != s.splats.end()) return it->second.id;
-    Instruction i = instruction(real ? Code::SplatReal : Code::SplatInt, false);
-    i.a = r.id;
-    return (s.splats[{real, r.id}] = put(std::move(i), real, r.level)).id;
-  }
-
   Reg emit(const Expr& e, Mask mask) {
     if (!facts_.why().empty()) return {};
     if (!facts_.can_fail(e)) mask = {};
     const int level = std::max(level_of(*e), mask.level);
-    const std::pair key(&*e, mask.id);
-    const auto& known = scopes_[static_cast<size_t>(level)].known;
-    if (const auto it = known.find(key); it != known.end()) return it->second;
+    if (const Reg* known = b_.known(&*e, mask, level)) return *known;
     const Reg r = emit_new(e, mask, level);
-    if (facts_.why().empty()) scopes_[static_cast<size_t>(level)].known[key] = r;
+    if (facts_.why().empty()) b_.remember(&*e, mask, level, r);
     return r;
   }
 
   Reg emit_new(const Expr& e, const Mask& mask, int level) {
     if (const auto& a = facts_.affine.read(e)) return emit_affine(*a, level);
     switch (e->kind) {
-      case Kind::Int: return constant_int(e->integer);
-      case Kind::Real: return constant_real(e->real);
+      case Kind::Int: return b_.constant_int(e->integer);
+      case Kind::Real: return b_.constant_real(e->real);
       case Kind::Var: return fail(fmt::format("stage {} uses an axis that no loop has", quoted(stage_.name)));
       case Kind::Size: return fail("the size " + e->size.to_string() + " is not known");
       case Kind::Read: return emit_read(*e, mask, level);
@@ -205,23 +137,12 @@ class Compiler {
     return {};
   }
 
-  Reg constant_int(int64_t v) {
-    Instruction i = instruction(Code::IntConstant, true);
-    i.integer = v;
-    return put(std::move(i), false, 0);
-  }
-  Reg constant_real(double v) {
-    Instruction i = instruction(Code::RealConstant, true);
-    i.real = v;
-    return put(std::move(i), true, 0);
-  }
   Reg emit_affine(const Affine& a, int level, Code code = Code::Affine) {
     const auto f = resolve(a);
     if (!f) return {};
-    out_.forms.push_back(*f);
-    Instruction i = instruction(code, f->lane == 0);
-    i.extra = static_cast<int>(out_.forms.size()) - 1;
-    return put(std::move(i), false, level);
+    Instruction i = b_.instruction(code, f->lane == 0);
+    i.extra = b_.form(*f);
+    return b_.put(std::move(i), false, level);
   }
 
   Reg emit_read(const Node& n, const Mask& mask, int level) {
@@ -262,19 +183,19 @@ class Compiler {
     }
     out_.reads.push_back(std::move(read));
     const bool real = is_float(n.dtype);
-    Instruction i = instruction(real ? Code::ReadReal : Code::ReadInt, uniform, mask);
+    Instruction i = b_.instruction(real ? Code::ReadReal : Code::ReadInt, uniform, mask);
     i.extra = static_cast<int>(out_.reads.size()) - 1;
-    return put(std::move(i), real, level);
+    return b_.put(std::move(i), real, level);
   }
 
   Reg emit_unary(const Node& n, const Mask& mask, int level) {
     const Reg x = emit(n.args[0], mask);
     const bool real_in = is_float(n.args[0].dtype()), real = is_float(n.dtype);
-    Instruction i = instruction(real ? Code::RealUnary : real_in ? Code::RealTest : Code::IntUnary, x.uniform);
+    Instruction i = b_.instruction(real ? Code::RealUnary : real_in ? Code::RealTest : Code::IntUnary, x.uniform);
     i.op = static_cast<uint8_t>(n.unary);
     i.type = n.args[0].dtype();
     i.a = x.id;
-    return put(std::move(i), real, level);
+    return b_.put(std::move(i), real, level);
   }
 
   Reg emit_binary(const Expr& e, const Mask& mask, int level) {
@@ -286,71 +207,52 @@ class Compiler {
     if (!facts_.why().empty()) return {};
     const bool real_in = is_float(n.args[0].dtype()), real = is_float(n.dtype);
     const bool uniform = a.uniform && b.uniform;
-    Instruction i = instruction(real ? Code::RealBinary : real_in ? Code::RealCompare : Code::IntBinary, uniform, mask);
+    Instruction i = b_.instruction(real      ? Code::RealBinary
+                                   : real_in ? Code::RealCompare
+                                             : Code::IntBinary,
+                                   uniform, mask);
     i.op = static_cast<uint8_t>(n.binary);
     i.type = n.args[0].dtype();
-    i.a = wide(a, real_in, uniform);
-    i.b = wide(b, real_in, uniform);
-    return put(std::move(i), real, level);
-  }
-
-  // The mask of a branch: the context's and the condition (or its opposite).
-  Mask narrow(const Mask& mask, const Reg& condition, bool opposite) {
-    Reg c = condition;
-    if (opposite) {
-      Instruction i = instruction(Code::IntUnary, c.uniform);
-      i.op = static_cast<uint8_t>(te::UnaryOp::Not);
-      i.type = DType::Bool;
-      i.a = c.id;
-      c = put(std::move(i), false, c.level);
-    }
-    if (mask.id < 0) return {c.id, c.uniform, c.level};
-    const bool uniform = c.uniform && mask.uniform;
-    const int level = std::max(c.level, mask.level);
-    Instruction i = instruction(Code::IntBinary, uniform);
-    i.op = static_cast<uint8_t>(te::BinaryOp::And);
-    i.type = DType::Bool;
-    i.a = wide(c, false, uniform);
-    i.b = wide({mask.id, mask.uniform, mask.level}, false, uniform);
-    const Reg r = put(std::move(i), false, level);
-    return {r.id, r.uniform, r.level};
+    i.a = b_.wide(a, real_in, uniform);
+    i.b = b_.wide(b, real_in, uniform);
+    return b_.put(std::move(i), real, level);
   }
 
   Reg emit_select(const Node& n, const Mask& mask, int level) {
     const Reg c = emit(n.args[0], mask);
     if (!facts_.why().empty()) return {};
-    const Reg a = emit(n.args[1], facts_.can_fail(n.args[1]) ? narrow(mask, c, false) : Mask{});
-    const Reg b = emit(n.args[2], facts_.can_fail(n.args[2]) ? narrow(mask, c, true) : Mask{});
+    const Reg a = emit(n.args[1], facts_.can_fail(n.args[1]) ? b_.narrow(mask, c, false) : Mask{});
+    const Reg b = emit(n.args[2], facts_.can_fail(n.args[2]) ? b_.narrow(mask, c, true) : Mask{});
     if (!facts_.why().empty()) return {};
     const bool real = is_float(n.dtype), uniform = a.uniform && b.uniform && c.uniform;
-    Instruction i = instruction(real ? Code::SelectReal : Code::SelectInt, uniform);
+    Instruction i = b_.instruction(real ? Code::SelectReal : Code::SelectInt, uniform);
     i.c = c.id;
     i.c_uniform = c.uniform;
-    i.a = wide(a, real, uniform);
-    i.b = wide(b, real, uniform);
-    return put(std::move(i), real, std::max({level, a.level, b.level, c.level}));
+    i.a = b_.wide(a, real, uniform);
+    i.b = b_.wide(b, real, uniform);
+    return b_.put(std::move(i), real, std::max({level, a.level, b.level, c.level}));
   }
 
   Reg emit_cast(const Node& n, const Mask& mask, int level) {
     const DType from = n.args[0].dtype(), to = n.dtype;
     Reg x = emit(n.args[0], mask);
     if (!is_float(to)) {
-      Instruction i = instruction(is_float(from) ? Code::RealToInt : Code::Wrap, x.uniform);
+      Instruction i = b_.instruction(is_float(from) ? Code::RealToInt : Code::Wrap, x.uniform);
       i.type = to;
       i.a = x.id;
-      return put(std::move(i), false, level);
+      return b_.put(std::move(i), false, level);
     }
     if (!is_float(from)) {
-      Instruction i = instruction(Code::IntToReal, x.uniform);
+      Instruction i = b_.instruction(Code::IntToReal, x.uniform);
       i.type = from;
       i.a = x.id;
-      x = put(std::move(i), true, level);
+      x = b_.put(std::move(i), true, level);
     }
     if (to == DType::F64 || (to == DType::F32 && !options_.round_f32)) return x;
-    Instruction i = instruction(Code::Round, x.uniform);
+    Instruction i = b_.instruction(Code::Round, x.uniform);
     i.type = to;
     i.a = x.id;
-    return put(std::move(i), true, level);
+    return b_.put(std::move(i), true, level);
   }
 
   Reg emit_reduce(const Expr& e, const Mask& mask, int level) {
@@ -358,36 +260,17 @@ class Compiler {
     const bool real = is_float(n.dtype);
     for (const te::Axis& a : n.axes)
       if (a.extent.value() <= 0)
-        return is_arg(n.combiner) ? constant_int(0)
-               : real             ? constant_real(real_identity(n.combiner))
-                                  : constant_int(int_identity(n.combiner, n.dtype));
+        return is_arg(n.combiner) ? b_.constant_int(0)
+               : real             ? b_.constant_real(real_identity(n.combiner))
+                                  : b_.constant_int(int_identity(n.combiner, n.dtype));
     std::optional<int64_t> points = 1;
     for (const te::Axis& a : n.axes) points = points ? checked_mul(*points, a.extent.value()) : points;
     if (!points) return fail(fmt::format("stage {}: a reduction has more than 2^63 points", quoted(stage_.name)));
     if (const ContractionMatch* m = facts_.contraction(e)) return emit_contraction(*m, level);
-    std::vector<Scope> tail(std::make_move_iterator(scopes_.begin() + level + 1),
-                            std::make_move_iterator(scopes_.end()));
-    scopes_.resize(static_cast<size_t>(level) + 1);
-    for (const te::Axis& a : n.axes) push_loop(a.id, a.extent.value());
-    if (n.axes.empty()) push_loop(-1, 1);
-    const Reg r = emit_reduction_body(n, mask, level);
-    while (scopes_.size() > static_cast<size_t>(level) + 1) {
-      Scope inner = std::move(scopes_.back());
-      scopes_.pop_back();
-      out_.loops.push_back({inner.slot, inner.extent, std::move(inner.body)});
-      Instruction i = instruction(Code::Loop, true);
-      i.extra = static_cast<int>(out_.loops.size()) - 1;
-      scopes_.back().body.push_back(std::move(i));
-    }
-    std::move(tail.begin(), tail.end(), std::back_inserter(scopes_));
-    return r;
-  }
-  void push_loop(int axis, int64_t extent) {
-    Scope s;
-    s.axis = axis;
-    s.slot = out_.slots++;
-    s.extent = extent;
-    scopes_.push_back(std::move(s));
+    std::vector<std::pair<int, int64_t>> axes;
+    for (const te::Axis& a : n.axes) axes.emplace_back(a.id, a.extent.value());
+    if (axes.empty()) axes.emplace_back(-1, 1);
+    return b_.in_loops(axes, level, [&] { return emit_reduction_body(n, mask, level); });
   }
 
   Reg emit_reduction_body(const Node& n, const Mask& mask, int level) {
@@ -395,42 +278,34 @@ class Compiler {
     Mask where;
     if (!always) {
       const Reg w = emit(n.args[1], mask);
-      where = {w.id, w.uniform, w.level};
-      Instruction skip = instruction(Code::SkipUnless, w.uniform);
+      where = w;
+      Instruction skip = b_.instruction(Code::SkipUnless, w.uniform);
       skip.a = w.id;
-      scopes_.back().body.push_back(std::move(skip));
+      b_.put_innermost(std::move(skip));
     }
     const bool body_fails = facts_.can_fail(n.args[0]);
-    const Mask inner = !body_fails ? Mask{}
-                       : always    ? mask
-                                   : narrow(mask, {where.id, where.uniform, where.level}, false);
+    const Mask inner = !body_fails ? Mask{} : always ? mask : b_.narrow(mask, where, false);
     const Reg v = emit(n.args[0], inner);
     if (!facts_.why().empty()) return {};
     const bool uniform = v.uniform && where.uniform, real_in = is_float(n.args[0].dtype());
     const Code code = is_arg(n.combiner) ? (real_in ? Code::ArgReal : Code::ArgInt)
                                          : (real_in ? Code::CombineReal : Code::CombineInt);
-    Instruction i = instruction(code, uniform, where);
+    Instruction i = b_.instruction(code, uniform, where);
     i.op = static_cast<uint8_t>(n.combiner);
     i.type = n.args[0].dtype();
-    i.a = wide(v, real_in, uniform);
+    i.a = b_.wide(v, real_in, uniform);
     Reg result;
     if (is_arg(n.combiner)) {
-      result = fill(false, uniform, level, 0, 0);
-      i.b = fill(real_in, uniform, level, 0, 0).id;
-      i.c = fill(false, uniform, level, 0, 0).id;
+      result = b_.fill(false, uniform, level, 0, 0);
+      i.b = b_.fill(real_in, uniform, level, 0, 0).id;
+      i.c = b_.fill(false, uniform, level, 0, 0).id;
       i.extra = position_form(n);
     } else {
-      result = fill(real_in, uniform, level, real_identity(n.combiner), int_identity(n.combiner, n.dtype));
+      result = b_.fill(real_in, uniform, level, real_identity(n.combiner), int_identity(n.combiner, n.dtype));
     }
     i.dst = result.id;
-    scopes_.back().body.push_back(std::move(i));
+    b_.put_innermost(std::move(i));
     return result;
-  }
-  Reg fill(bool real, bool uniform, int level, double r, int64_t v) {
-    Instruction i = instruction(real ? Code::FillReal : Code::FillInt, uniform);
-    i.real = r;
-    i.integer = v;
-    return put(std::move(i), real, level);
   }
   // Row-major position over the reduction's axes.
   int position_form(const Node& n) {
@@ -438,8 +313,7 @@ class Compiler {
     int64_t stride = 1;
     for (size_t k = n.axes.size(); k-- > 0; stride *= n.axes[k].extent.value())
       f.terms.emplace_back(slot_of(n.axes[k].id), stride);
-    out_.forms.push_back(std::move(f));
-    return static_cast<int>(out_.forms.size()) - 1;
+    return b_.form(std::move(f));
   }
 
   Reg emit_contraction(const ContractionMatch& m, int level) {
@@ -466,26 +340,10 @@ class Compiler {
     for (const Affine& g : m.guards) c.guards.push_back(part(g));
     if (level == 1 && out_.panel < 0) plan_rows(c, m, dims_, out_.lane_axis);
     out_.contractions.push_back(std::move(c));
-    Instruction i = instruction(Code::Contract, uniform);
+    Instruction i = b_.instruction(Code::Contract, uniform);
     i.extra = static_cast<int>(out_.contractions.size()) - 1;
     if (!out_.contractions.back().row_axes.empty()) out_.panel = i.extra;
-    return put(std::move(i), true, level);
-  }
-
-  double cost(const std::vector<Instruction>& body) const {
-    double total = 0;
-    for (const Instruction& i : body) {
-      total += 1;
-      if (i.code == Code::Loop) {
-        const Loop& l = out_.loops[static_cast<size_t>(i.extra)];
-        total += static_cast<double>(l.extent) * cost(l.body);
-      } else if (i.code == Code::Contract) {
-        double points = 1;
-        for (int64_t x : out_.contractions[static_cast<size_t>(i.extra)].extents) points *= static_cast<double>(x);
-        total += points;
-      }
-    }
-    return total;
+    return b_.put(std::move(i), true, level);
   }
 
   const te::Stage& stage_;
@@ -494,8 +352,8 @@ class Compiler {
   StageFacts facts_;
   std::vector<std::pair<int, Quotient>> quotients_;  // by invented axis
   std::unordered_map<int, int> invented_;            // invented axis -> slot
-  std::vector<Scope> scopes_;
-  BlockProgram out_;
+  BlockBuilder b_;
+  BlockProgram& out_ = b_.program;
 };
 
 }  // namespace

@@ -2,25 +2,27 @@
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
-#include <llvm/IR/IntrinsicsAArch64.h>
-#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
 
+#include "codegen/llvm/byte_dot.h"
+#include "codegen/llvm/carried_loop.h"
 #include "codegen/llvm/module.h"
 
 namespace isomer::codegen {
 namespace {
-
-using Values = std::vector<llvm::Value*>;
 
 constexpr int64_t kNarrowAhead = 1024;  // bytes of each stream
 
 class OuterProduct {
  public:
   OuterProduct(llvm::Module& module, const loop::Target& target, const TileShape& shape)
-      : module_(module), s_(shape), b_(module.getContext()), lane_splats_(target.arch == loop::Arch::AArch64) {
+      : module_(module),
+        s_(shape),
+        b_(module.getContext()),
+        lane_splats_(target.arch == loop::Arch::AArch64),
+        four_(byte_dot_of(target, s_.product == Product::DotI8I8, s_.product != Product::DotU8U8, s_.lanes)) {
     scalar_ = s_.dtype == DType::F64 ? b_.getDoubleTy()
               : s_.dtype == DType::F32
                   ? b_.getFloatTy()
@@ -28,10 +30,7 @@ class OuterProduct {
     vector_ = s_.lanes > 1 ? llvm::FixedVectorType::get(scalar_, static_cast<unsigned>(s_.lanes)) : scalar_;
     group_ = static_cast<int>(16 / size_of(s_.dtype));
     dot_ = s_.product != Product::MultiplyAdd && s_.product != Product::Narrow;
-    x86_ = target.arch == loop::Arch::X86_64;
     narrow_ = s_.product == Product::Narrow;
-    four_bytes_ =
-        x86_ ? target.has("avx512vnni") || target.has("avxvnni") : target.has("dotprod") || target.has("i8mm");
     unit_ = dot_ ? b_.getInt8Ty() : scalar_;
     right_unit_ = narrow_ ? b_.getInt8Ty() : unit_;
     next_ = dot_ ? 4 : 1;
@@ -109,66 +108,12 @@ class OuterProduct {
   void multiply(int i, int j, llvm::Value* a, llvm::Value* b) {
     llvm::Value*& sum = sums_[at(i, j)];
     if (dot_) {
-      sum = dot(sum, a, b);
+      sum = four_.add(b_, sum, a, b);
     } else if (is_float(s_.dtype)) {
       sum = b_.CreateIntrinsic(llvm::Intrinsic::fma, {vector_}, {a, b, sum});
     } else {
       sum = b_.CreateAdd(b_.CreateMul(a, b), sum);
     }
-  }
-
-  // Each 32-bit lane holds four bytes of either side.
-  llvm::Value* dot(llvm::Value* sum, llvm::Value* a, llvm::Value* b) {
-    if (s_.lanes == 1) {
-      llvm::Type* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), 4);
-      llvm::Type* wide = llvm::FixedVectorType::get(b_.getInt32Ty(), 4);
-      llvm::Value* x = b_.CreateIntCast(b_.CreateBitCast(a, bytes), wide, s_.product == Product::DotI8I8);
-      llvm::Value* y = b_.CreateIntCast(b_.CreateBitCast(b, bytes), wide, s_.product != Product::DotU8U8);
-      return b_.CreateAdd(sum, b_.CreateAddReduce(b_.CreateMul(x, y)));
-    }
-    if (!four_bytes_) return x86_ ? dot_by_pairs(sum, a, b) : dot_by_halves(sum, a, b);
-    if (x86_) {
-      const auto id = s_.lanes == 16  ? llvm::Intrinsic::x86_avx512_vpdpbusd_512
-                      : s_.lanes == 8 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
-                                      : llvm::Intrinsic::x86_avx512_vpdpbusd_128;
-      return b_.CreateIntrinsic(id, {}, {sum, a, b});
-    }
-    llvm::Type* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), 16);
-    llvm::Value *x = b_.CreateBitCast(a, bytes), *y = b_.CreateBitCast(b, bytes);
-    if (s_.product == Product::DotU8I8)
-      return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_usdot, {vector_, bytes}, {sum, x, y});
-    const auto id =
-        s_.product == Product::DotI8I8 ? llvm::Intrinsic::aarch64_neon_sdot : llvm::Intrinsic::aarch64_neon_udot;
-    return b_.CreateIntrinsic(id, {vector_, bytes}, {sum, y, x});  // the second may be a lane
-  }
-
-  // Bytes at even and at odd places as 16 bits, multiplied and added in pairs.
-  llvm::Value* dot_by_pairs(llvm::Value* sum, llvm::Value* a, llvm::Value* b) {
-    auto* half = llvm::FixedVectorType::get(b_.getInt16Ty(), static_cast<unsigned>(2 * s_.lanes));
-    const auto id = s_.lanes == 16  ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
-                    : s_.lanes == 8 ? llvm::Intrinsic::x86_avx2_pmadd_wd
-                                    : llvm::Intrinsic::x86_sse2_pmadd_wd;
-    llvm::Value *x = b_.CreateBitCast(a, half), *y = b_.CreateBitCast(b, half);
-    llvm::Value* eight = llvm::ConstantInt::get(half, 8);
-    llvm::Value* even = b_.CreateIntrinsic(
-        id, {}, {b_.CreateAnd(x, llvm::ConstantInt::get(half, 255)), b_.CreateAShr(b_.CreateShl(y, eight), eight)});
-    llvm::Value* odd = b_.CreateIntrinsic(id, {}, {b_.CreateLShr(x, eight), b_.CreateAShr(y, eight)});
-    return b_.CreateAdd(sum, b_.CreateAdd(even, odd));
-  }
-
-  // Products of signed bytes fit in 16 bits; they are added in pairs, and those again.
-  llvm::Value* dot_by_halves(llvm::Value* sum, llvm::Value* a, llvm::Value* b) {
-    auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), 16);
-    auto* products = llvm::FixedVectorType::get(b_.getInt16Ty(), 8);
-    const auto pairs = [&](int first) {
-      llvm::SmallVector<int, 8> lanes;
-      for (int i = 0; i < 8; ++i) lanes.push_back(first + i);
-      llvm::Value* x = b_.CreateShuffleVector(b_.CreateBitCast(a, bytes), lanes);
-      llvm::Value* y = b_.CreateShuffleVector(b_.CreateBitCast(b, bytes), lanes);
-      llvm::Value* product = b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_smull, {products}, {x, y});
-      return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_saddlp, {vector_, products}, {product});
-    };
-    return b_.CreateAdd(sum, b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_addp, {vector_}, {pairs(0), pairs(8)}));
   }
 
   // A column of A as few values as possible: whole vectors where rows are neighbours and lanes can be splatted for
@@ -241,7 +186,7 @@ class OuterProduct {
         const auto first = sums.begin() + static_cast<long>(n * sums_.size());
         std::copy_n(first, sums_.size(), sums_.begin());
         llvm::Value* pn = behind(right_unit_, b0, s_.b_depth, offsets[n]);
-        if (narrow_) prefetch(pn, kNarrowAhead);
+        for (int64_t at = 0; narrow_ && at < s_.b_depth; at += 64) prefetch(step_right(pn, kNarrowAhead + at), 3);
         products_of(behind(unit_, a0, s_.a_depth, offsets[n]), pn);
         std::copy(sums_.begin(), sums_.end(), first);
       }
@@ -258,54 +203,29 @@ class OuterProduct {
                b_.CreateURem(depth, b_.getInt64(parts)));
   }
 
-  void prefetch(llvm::Value* p, int64_t ahead) {
-    for (int64_t at = ahead; at < ahead + s_.b_depth; at += 64) {
-      llvm::Value* q = b_.CreateConstGEP1_64(b_.getInt8Ty(), p, static_cast<uint64_t>(at));
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {q->getType()},
-                         {q, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
-    }
+  void prefetch(llvm::Value* p, uint32_t locality) {
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
+                       {p, b_.getInt32(0), b_.getInt32(locality), b_.getInt32(1)});
   }
 
-  // A loop over `count` iterations, if any; `body` gets the pointers of the iteration and moves the sums on.
-  template <class Body>
+  // A loop over `count` iterations of `depth` steps of k, if any; `body` gets the pointers of the iteration and moves the
+  // sums on. The pointers behind it.
   std::pair<llvm::Value*, llvm::Value*> loop(llvm::Value* pa, llvm::Value* pb, llvm::Value* count, int64_t depth,
-                                             Values& carried, Body body) {
-    llvm::LLVMContext& context = module_.getContext();
-    auto* inside = llvm::BasicBlock::Create(context, "depth", f_);
-    auto* done = llvm::BasicBlock::Create(context, "done", f_);
-    llvm::BasicBlock* before = b_.GetInsertBlock();
-    b_.CreateCondBr(b_.CreateICmpSGT(count, b_.getInt64(0)), inside, done);
-    b_.SetInsertPoint(inside);
-    auto* i = b_.CreatePHI(b_.getInt64Ty(), 2);
-    Values starts = carried;
-    starts.push_back(pa);
-    starts.push_back(pb);
-    std::vector<llvm::PHINode*> phis;
-    for (llvm::Value* v : starts) phis.push_back(b_.CreatePHI(v->getType(), 2));
-    for (size_t n = 0; n < carried.size(); ++n) carried[n] = phis[n];
-    llvm::Value *qa = phis[carried.size()], *qb = phis[carried.size() + 1];
-    if (s_.ahead > 0) fetch_ahead(b_.CreateSub(count, i), depth);
-    body(qa, qb);
-    Values ends = carried;
-    ends.push_back(step(qa, depth * s_.a_depth));
-    ends.push_back(step_right(qb, depth * s_.b_depth));
-    llvm::Value* left = b_.CreateSub(i, b_.getInt64(1));
-    i->addIncoming(count, before);
-    i->addIncoming(left, b_.GetInsertBlock());
-    llvm::BasicBlock* last = b_.GetInsertBlock();
-    b_.CreateCondBr(b_.CreateICmpEQ(left, b_.getInt64(0)), done, inside);
-    b_.SetInsertPoint(done);
-    Values results;
-    for (size_t n = 0; n < starts.size(); ++n) {
-      phis[n]->addIncoming(starts[n], before);
-      phis[n]->addIncoming(ends[n], last);
-      auto* result = b_.CreatePHI(starts[n]->getType(), 2);
-      result->addIncoming(starts[n], before);
-      result->addIncoming(ends[n], last);
-      results.push_back(result);
-    }
-    for (size_t n = 0; n < carried.size(); ++n) carried[n] = results[n];
-    return {results[carried.size()], results[carried.size() + 1]};
+                                             Values& carried,
+                                             llvm::function_ref<void(llvm::Value*, llvm::Value*)> body) {
+    const size_t sums = carried.size();
+    carried.insert(carried.end(), {pa, pb});
+    count_down(b_, count, carried, [&](llvm::Value* left) {
+      llvm::Value *qa = carried[sums], *qb = carried[sums + 1];
+      carried.resize(sums);
+      if (s_.ahead > 0) fetch_ahead(b_.CreateSub(count, left), depth);
+      body(qa, qb);
+      llvm::Value* next_a = step(qa, depth * s_.a_depth);
+      carried.insert(carried.end(), {next_a, step_right(qb, depth * s_.b_depth)});
+    });
+    const std::pair ends(carried[sums], carried[sums + 1]);
+    carried.resize(sums);
+    return ends;
   }
 
   // B streams from a farther cache, which the machine's own prefetcher does not follow across pages.
@@ -315,11 +235,7 @@ class OuterProduct {
     const int64_t width = int64_t{s_.lanes} * s_.vectors * (narrow_ ? 3 : next_), line = 64 / bytes;
     const int64_t ahead = std::clamp<int64_t>(3072 / (width * bytes), 8, 48);
     const uint32_t locality = lane_splats_ ? 2 : 3;
-    for (int64_t at = 0; at < width; at += line) {
-      llvm::Value* p = step_right(qb, ahead * s_.b_depth + at);
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
-                         {p, b_.getInt32(0), b_.getInt32(locality), b_.getInt32(1)});
-    }
+    for (int64_t at = 0; at < width; at += line) prefetch(step_right(qb, ahead * s_.b_depth + at), locality);
   }
 
   // The lines that `depth` steps of k have to fetch of what is wanted next.
@@ -327,11 +243,8 @@ class OuterProduct {
     const int64_t bytes = s_.ahead * depth;
     llvm::Value* offset = b_.CreateMul(iteration, b_.getInt64(static_cast<uint64_t>(bytes)));
     llvm::Value* first = b_.CreateGEP(b_.getInt8Ty(), f_->getArg(6), offset);
-    for (int64_t at = 0; at < bytes; at += 64) {
-      llvm::Value* p = b_.CreateConstGEP1_64(b_.getInt8Ty(), first, static_cast<uint64_t>(at));
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
-                         {p, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
-    }
+    for (int64_t at = 0; at < bytes; at += 64)
+      prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), first, static_cast<uint64_t>(at)), 2);
   }
 
   void plain_loop(llvm::Value* pa, llvm::Value* pb, llvm::Value* count) {
@@ -355,7 +268,7 @@ class OuterProduct {
   // The operands of one k are loaded between the products of the one before it; in-order dispatch of four instructions
   // then never waits for loads that stand together. The last k is done apart, so that nothing behind the end is read.
   void pipelined_loop() {
-    when_some(f_->getArg(4), [&] {
+    when_some(b_, f_->getArg(4), sums_, [&] {
       Values operands = load_a(f_->getArg(0));
       const size_t a_count = operands.size();
       for (int j = 0; j < s_.vectors; ++j) operands.push_back(load_b(f_->getArg(1), j));
@@ -378,28 +291,6 @@ class OuterProduct {
       loop(f_->getArg(0), f_->getArg(1), b_.CreateSub(f_->getArg(4), b_.getInt64(1)), 1, carried, products);
       products(nullptr, nullptr);
     });
-  }
-
-  // `body`, which moves the sums on, where `count` is not 0.
-  template <class Body>
-  void when_some(llvm::Value* count, Body body) {
-    llvm::LLVMContext& context = module_.getContext();
-    auto* some = llvm::BasicBlock::Create(context, "some", f_);
-    auto* join = llvm::BasicBlock::Create(context, "join", f_);
-    llvm::BasicBlock* before = b_.GetInsertBlock();
-    const Values old = sums_;
-    b_.CreateCondBr(b_.CreateICmpSGT(count, b_.getInt64(0)), some, join);
-    b_.SetInsertPoint(some);
-    body();
-    llvm::BasicBlock* last = b_.GetInsertBlock();
-    b_.CreateBr(join);
-    b_.SetInsertPoint(join);
-    for (size_t n = 0; n < sums_.size(); ++n) {
-      auto* phi = b_.CreatePHI(vector_, 2);
-      phi->addIncoming(old[n], before);
-      phi->addIncoming(sums_[n], last);
-      sums_[n] = phi;
-    }
   }
 
   // Rows as they lie: a vector of each row holds the next four k. Where there are products enough to hide it, whatever is
@@ -442,7 +333,7 @@ class OuterProduct {
 
   void pipelined_groups(llvm::Value* groups) {
     const size_t count = sums_.size(), rows = static_cast<size_t>(s_.rows);
-    when_some(groups, [&] {
+    when_some(b_, groups, sums_, [&] {
       Values carried = sums_;
       for (int i = 0; i < s_.rows; ++i) carried.push_back(load_group(f_->getArg(0), i));
       for (int j = 0; j < s_.vectors; ++j) carried.push_back(load_b(f_->getArg(1), j));
@@ -470,11 +361,11 @@ class OuterProduct {
   const TileShape s_;
   llvm::IRBuilder<> b_;
   const bool lane_splats_;
-  bool dot_ = false, x86_ = false, narrow_ = false;
-  bool four_bytes_ = false;  // an instruction sums four products of bytes
-  llvm::Type* unit_;         // of the steps of A,
-  llvm::Type* right_unit_;   // and of B
-  int64_t next_;             // units of what fills one lane: a number, or four bytes
+  const ByteDot four_;  // of bytes
+  bool dot_ = false, narrow_ = false;
+  llvm::Type* unit_;        // of the steps of A,
+  llvm::Type* right_unit_;  // and of B
+  int64_t next_;            // units of what fills one lane: a number, or four bytes
   llvm::Type* scalar_;
   llvm::Type* vector_;
   int group_;
