@@ -79,8 +79,9 @@ Expected<void> over_the_zoo(const Options& options) {
     for (const auto begin = Clock::now(); runs->turns() < 5 || seconds_since(begin) < options.seconds;)
       ISOMER_CHECK_OK(runs->turn());
     ISOMER_TRY(const cost::Price analytic, pricer->estimate(*graph));
+    ISOMER_TRY(const std::vector<cost::KernelPrice> kernels, pricer->kernels(*graph));
     print_warnings(*pricer);
-    ISOMER_TRY(const driver::WholeRuns::Times m, runs->times(pricer->usual(), price.core_share));
+    ISOMER_TRY(const driver::WholeRuns::Times m, runs->times(pricer->usual(), kernels));
     const double error = price.seconds / m.seconds - 1, analytic_error = analytic.seconds / m.seconds - 1;
     std::printf("%-16s %7zu %8.3fms %8.3fms %8.3fms %8.3fms %+7.1f%% %+7.1f%% %9zu %8.2f\n", name.c_str(),
                 price.kernels, price.seconds * 1e3, analytic.seconds * 1e3, m.seconds * 1e3, m.sum_of_steps() * 1e3,
@@ -124,7 +125,7 @@ Expected<void> over_variants(const Options& options) {
   std::vector<double> prices, analytic, times;
   std::vector<std::string> rows;
   std::vector<std::unique_ptr<driver::WholeRuns>> subjects;
-  std::vector<cost::CoreShare> shares;
+  std::vector<std::vector<cost::KernelPrice>> kernels;
   while (prices.size() < static_cast<size_t>(options.variants)) {
     rewrite::EditGraph edit(graph, ops::table(), habits);
     rewrite::MatchSet set(matcher, edit);
@@ -141,9 +142,10 @@ Expected<void> over_variants(const Options& options) {
     ISOMER_TRY(const ir::Graph variant, edit.graph());
     const auto price = pricer->price(variant), estimate = pricer->estimate(variant);
     if (!price.ok() || !estimate.ok()) continue;
+    ISOMER_TRY(auto parts, pricer->kernels(variant));
+    kernels.push_back(std::move(parts));
     ISOMER_TRY(auto subject, runs_of(variant, options));
     subjects.push_back(std::move(subject));
-    shares.push_back(price->core_share);
     rows.push_back(fmt::format("{:<8} {:>6} {:>7}", prices.size(), applied, price->kernels));
     prices.push_back(price->seconds);
     analytic.push_back(estimate->seconds);
@@ -157,7 +159,7 @@ Expected<void> over_variants(const Options& options) {
               static_cast<unsigned long long>(options.seed), rounds, "variant", "rules", "kernels", "priced",
               "analytic", "run", "steps");
   for (size_t i = 0; i < subjects.size(); ++i) {
-    ISOMER_TRY(const driver::WholeRuns::Times m, subjects[i]->times(pricer->usual(), shares[i]));
+    ISOMER_TRY(const driver::WholeRuns::Times m, subjects[i]->times(pricer->usual(), kernels[i]));
     times.push_back(m.seconds);
     std::printf("%s %8.3fms %8.3fms %8.3fms %8.3fms\n", rows[i].c_str(), prices[i] * 1e3, analytic[i] * 1e3,
                 m.seconds * 1e3, m.sum_of_steps() * 1e3);

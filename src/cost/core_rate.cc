@@ -102,19 +102,30 @@ double core_rate(Units units, const loop::Target& target) {
   return units == Units::Tiles ? tile_rate(target) : momentary_flops();
 }
 
-double mean_core_rate(Units units, const loop::Target& target, int threads) {
-  std::vector<double> rates(static_cast<size_t>(std::max(threads, 1)));
+Rates core_rates(const loop::Target& target) {
+  return {core_rate(Units::Vectors, target), core_rate(Units::Tiles, target)};
+}
+
+Rates mean_of(const std::vector<Rates>& rates) {
+  Rates out;
+  const auto count = static_cast<double>(rates.size());
+  for (const Rates& r : rates) out = {out.vectors + r.vectors / count, out.tiles + r.tiles / count};
+  return out;
+}
+
+Rates mean_core_rates(const loop::Target& target, int threads) {
+  std::vector<Rates> rates(static_cast<size_t>(std::max(threads, 1)));
   // All of them are awake, and on cores of their own, before one looks.
   std::atomic<size_t> awake = 0;
-  const auto look = [&](double& rate) {
+  const auto look = [&](Rates& own) {
     for (++awake; awake < rates.size();) std::this_thread::yield();
-    rate = core_rate(units, target);
+    own = core_rates(target);
   };
   std::vector<std::thread> others;
   for (size_t t = 1; t < rates.size(); ++t) others.emplace_back([&, t] { look(rates[t]); });
   look(rates[0]);
   for (std::thread& t : others) t.join();
-  return std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
+  return mean_of(rates);
 }
 
 Units fastest_units(const loop::Target& target) {
@@ -133,7 +144,7 @@ std::vector<Rates> survey(const loop::Target& target, int threads, int moments) 
     for (int i = 0; i < moments; ++i) {
       Rates m;
       // The units are kept awake up to the moment.
-      do m = {core_rate(Units::Vectors, target), core_rate(Units::Tiles, target)};
+      do m = core_rates(target);
       while (Clock::now() < start + std::chrono::milliseconds(i));
       out.push_back(m);
     }
@@ -179,13 +190,42 @@ double at_usual_rate(double seconds, double rate, double usual, CoreShare share)
   return rate > 0 && usual > 0 ? seconds * std::pow(rate / usual, share) : seconds;
 }
 
-double seconds_of(const Stretches& run) {
-  return std::accumulate(run.begin(), run.end(), 0.0, [](double s, const Stretch& p) { return s + p.seconds; });
-}
-
 double at_usual_rate(const Stretches& run, double usual, CoreShare share) {
   double out = 0;
   for (const Stretch& s : run) out += at_usual_rate(s.seconds, s.rate, usual, share);
+  return out;
+}
+
+void Mix::add(Units units, double seconds, CoreShare share) {
+  Part& part = units == Units::Tiles ? tiles_ : vectors_;
+  part.seconds += seconds;
+  part.of_core += seconds * share;
+}
+
+void Mix::add(const Mix& other) {
+  const auto join = [](Part& part, const Part& more) {
+    part = {part.seconds + more.seconds, part.of_core + more.of_core};
+  };
+  join(vectors_, other.vectors_);
+  join(tiles_, other.tiles_);
+}
+
+double Mix::slowdown(const Rates& now, const Rates& usual) const {
+  const double all = vectors_.seconds + tiles_.seconds;
+  const auto at_rate = [](const Part& part, double rate, double its_usual) {
+    return part.seconds > 0 ? at_usual_rate(part.seconds, its_usual, rate, part.of_core / part.seconds) : 0;
+  };
+  const double then = at_rate(vectors_, now.vectors, usual.vectors) + at_rate(tiles_, now.tiles, usual.tiles);
+  return all > 0 ? then / all : 1;
+}
+
+double seconds_of(const WatchedRun& run) {
+  return std::accumulate(run.begin(), run.end(), 0.0, [](double s, const WatchedStretch& p) { return s + p.seconds; });
+}
+
+double at_usual_rates(const WatchedRun& run, const Rates& usual, const Mix& mix) {
+  double out = 0;
+  for (const WatchedStretch& s : run) out += s.seconds / mix.slowdown(s.rates, usual);
   return out;
 }
 

@@ -21,14 +21,16 @@ Units fastest_units(const loop::Target& target);
 // Operations per second of a loop of some ten microseconds on these units alone; 0 where the target has none, or is not the
 // machine that this runs on. Leaves the calling thread's tile registers empty.
 double core_rate(Units units, const loop::Target& target);
-// The mean of as many threads at the same time: who is slower leaves tasks to the others.
-double mean_core_rate(Units units, const loop::Target& target, int threads);
 
 // Of each kind of units.
 struct Rates {
   double vectors = 0, tiles = 0;
   double of(Units units) const { return units == Units::Tiles ? tiles : vectors; }
 };
+Rates core_rates(const loop::Target& target);
+// The mean of as many threads at the same time: who is slower leaves tasks to the others.
+Rates mean_core_rates(const loop::Target& target, int threads);
+Rates mean_of(const std::vector<Rates>& rates);
 // The rates in every millisecond, the mean of the cores of so many threads.
 std::vector<Rates> survey(const loop::Target& target, int threads, int moments);
 // What most moments have by these units; a higher rate that nearly as many have comes first.
@@ -44,8 +46,31 @@ struct Stretch {
   double seconds = 0, rate = 0;
 };
 using Stretches = std::vector<Stretch>;
-double seconds_of(const Stretches& run);
 double at_usual_rate(const Stretches& run, double usual, CoreShare share);
+
+// What runs when a whole model does: kernels on either kind of units, by their seconds at the usual rates. Beside a neighbour vectors have
+// three quarters of their rate while tile registers have less than half, so that one rate says little about a run of both.
+class Mix {
+ public:
+  void add(Units units, double seconds, CoreShare share);
+  void add(const Mix& other);
+  // How many times as long it takes at these rates as at the usual ones; 1 where nothing is known.
+  double slowdown(const Rates& now, const Rates& usual) const;
+
+ private:
+  struct Part {
+    double seconds = 0, of_core = 0;
+  };
+  Part vectors_, tiles_;
+};
+// Of a run of many kernels, between two looks at the rates.
+struct WatchedStretch {
+  double seconds = 0;
+  Rates rates = {};
+};
+using WatchedRun = std::vector<WatchedStretch>;
+double seconds_of(const WatchedRun& run);
+double at_usual_rates(const WatchedRun& run, const Rates& usual, const Mix& mix);
 // Whether the two are so close that the share hardly matters.
 bool is_usual(double rate, double usual);
 

@@ -50,6 +50,7 @@ class KernelTimes {
 
   struct Known {
     double estimate = 0;  // by the analytic model
+    Units units = Units::Vectors;
     CoreShare core_share = 1;
     double seconds = 0;   // when measured
     bool failed = false;  // cannot be measured

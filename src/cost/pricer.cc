@@ -139,20 +139,19 @@ Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& 
   price = {};
   if (measured) price.measured = times.measure(p->items);
   std::vector<KernelPrice> out;
-  double of_core = 0;
   for (size_t i = 0; i < p->items.size(); ++i) {
     const compile::Step& step = p->lowered.plan.steps[i];
     const KernelTimes::Known k = times.known(p->items[i], measured);
-    KernelPrice part{step.function, step.origin, step.tasks, step.flops, step.bytes, k.estimate, k.estimate, false};
+    KernelPrice part{step.function, step.origin, step.tasks, step.flops, step.bytes,
+                     k.estimate,    k.estimate,  false,      k.units,    k.core_share};
     part.known = measured && k.seconds > 0;
     if (part.known) part.seconds = k.seconds;
     price.seconds += part.seconds;
-    of_core += part.seconds * k.core_share;
+    price.mix.add(k.units, part.seconds, k.core_share);
     price.estimated += !part.known;
     out.push_back(std::move(part));
   }
   price.kernels = out.size();
-  if (price.seconds > 0) price.core_share = of_core / price.seconds;
   return out;
 }
 

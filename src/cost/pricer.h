@@ -53,7 +53,7 @@ struct Price {
   size_t kernels = 0;    // steps of the plan
   size_t measured = 0;   // distinct kernels that were timed for this answer
   size_t estimated = 0;  // steps whose time is the analytic model's
-  CoreShare core_share = 1;
+  Mix mix = {};          // of its seconds
 };
 
 // One step of the plan that was priced.
@@ -65,6 +65,8 @@ struct KernelPrice {
   double seconds = 0;   // in the price
   double estimate = 0;  // by the analytic model
   bool known = false;   // measured, now or earlier
+  Units units = Units::Vectors;
+  CoreShare core_share = 1;  // of these units
 };
 
 class Pricer {

@@ -31,6 +31,8 @@ double quantile(std::vector<double>& ratios, double part) {
   return *at;
 }
 
+Runner runner_of(const Candidate& c) { return {c.executor.get(), c.mix}; }
+
 }  // namespace
 
 bool faster(double result, double input) { return kLeastGain * result <= input; }
@@ -72,6 +74,7 @@ Expected<void> CandidateMaker::compile(Candidate& c) const {
   o.native.watch = std::make_shared<compile::Watch>(watch_->watch());
   ISOMER_TRY(Executor e, Executor::make(sized, o));
   c.executor = std::make_unique<Executor>(std::move(e));
+  if (const auto estimate = pricer_.estimate(sized); estimate.ok()) c.mix = estimate->mix;
   return {};
 }
 
@@ -99,8 +102,8 @@ RaceOptions CandidateMaker::race_options(double seconds) const {
 Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs,
                                     double seconds) const {
   const RaceOptions how = race_options(seconds);
-  std::vector<Executor*> runners;
-  for (const Candidate& c : all) runners.push_back(c.executor.get());
+  std::vector<Runner> runners;
+  for (const Candidate& c : all) runners.push_back(runner_of(c));
   ISOMER_TRY(const std::vector<Finish> finish, race(runners, inputs, how));
   for (size_t i = 0; i < all.size(); ++i) all[i].fastest = finish[i].seconds, all[i].ratios = finish[i].ratios;
   return {};
@@ -122,7 +125,7 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
   const bool by_kernels = confirmed && faster(priced(result), priced(input));
   if (!trusted && !by_kernels) return false;
   ISOMER_TRY(const std::vector<Finish> again,
-             race({input.executor.get(), result.executor.get()}, inputs, race_options(seconds)));
+             race({runner_of(input), runner_of(result)}, inputs, race_options(seconds)));
   if (trusted && faster(again[1].seconds, again[0].seconds)) return true;
   std::vector<double> ratios = result.ratios;
   ratios.insert(ratios.end(), again[1].ratios.begin(), again[1].ratios.end());
@@ -141,7 +144,7 @@ Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& s
   for (int looks = 1; looks <= kMostLooks && !level; ++looks) {
     for (int races = 0; races < kLookRaces; ++races) {
       ISOMER_TRY(const std::vector<Finish> finish,
-                 race({candidate.executor.get(), simpler.executor.get()}, inputs, race_options(seconds)));
+                 race({runner_of(candidate), runner_of(simpler)}, inputs, race_options(seconds)));
       ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
     }
     level = stay_below(most, ratios);

@@ -21,6 +21,7 @@ struct Candidate {
   std::vector<search::Step> steps;
   std::string labels;
   std::unique_ptr<Executor> executor;  // nothing: not compiled yet
+  cost::Mix mix = {};                  // of its kernels, by the analytic model
   double fastest = 1e30;               // seconds (race.h),
   std::vector<double> ratios = {};     // and to the input, round by round
   bool foreseen = false;               // by the analytic model, not found by timed kernels

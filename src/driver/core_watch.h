@@ -17,20 +17,20 @@ class CoreWatch {
   CoreWatch(const loop::Target& target, int threads);
 
   compile::Watch watch();  // as long as this lives
-  cost::Units units() const { return units_; }
 
   void look();   // before the first run
   void start();  // right before a run; the last look was before it
   // Right after it, or after so many of them: what one took, without the looks.
-  cost::Stretches stop(int runs = 1);
+  cost::WatchedRun stop(int runs = 1);
   // Of the last run on one thread: processor seconds of the looks between its steps.
   double own_seconds_of_looks() const;
   // Of the last run: before it, between its steps, after it.
-  const std::vector<double>& rates() const { return rates_; }
+  const std::vector<cost::Rates>& rates() const { return rates_; }
 
  private:
   struct Look {
-    double begin = 0, end = 0, rate = 0;
+    double begin = 0, end = 0;
+    cost::Rates rates = {};
     double own = 0;  // processor seconds
   };
   static int32_t look_on(void* const* arguments, int64_t begin, int64_t end, void* scratch);
@@ -38,11 +38,11 @@ class CoreWatch {
   std::vector<Look> taken();
 
   const loop::Target target_;
-  const cost::Units units_;
   const std::chrono::steady_clock::time_point zero_;
   std::vector<std::vector<Look>> looks_;  // by task, which is a thread
-  double rate_ = 0, started_ = 0;
-  std::vector<double> rates_;
+  cost::Rates last_;
+  double started_ = 0;
+  std::vector<cost::Rates> rates_;
 };
 
 }  // namespace isomer::driver

@@ -29,12 +29,12 @@ std::vector<std::string> texts(const std::vector<Diagnostic>& warnings) {
 
 // Turns that there were between the timings of kernels, and as many as are missing; the kernels of another plan than the one
 // that was priced have nothing to be put beside.
-Expected<void> add_runs(WholeRuns& runs, const cost::Pricer& pricer, const cost::Price& price, double seconds,
-                        Pricing& out) {
+Expected<void> add_runs(WholeRuns& runs, const cost::Pricer& pricer, const std::vector<cost::KernelPrice>& kernels,
+                        double seconds, Pricing& out) {
   constexpr size_t kLeastTurns = 3;
   for (const auto begin = Clock::now(); runs.turns() < kLeastTurns || seconds_since(begin) < seconds;)
     ISOMER_CHECK_OK(runs.turn());
-  ISOMER_TRY(const WholeRuns::Times times, runs.times(pricer.usual(), price.core_share));
+  ISOMER_TRY(const WholeRuns::Times times, runs.times(pricer.usual(), kernels));
   out.fastest = times.fastest;
   out.median = times.median;
   out.run_seconds = times.seconds;
@@ -92,7 +92,7 @@ Expected<Pricing> price_model(const ir::Graph& graph, const std::vector<Tensor>&
       out.labels.push_back({c.value, compile::text(c.method), c.standard, c.seconds});
   }
   out.warnings = texts(pricer->take_warnings());
-  if (runs) ISOMER_CHECK_OK(add_runs(*runs, *pricer, price, options.seconds, out));
+  if (runs) ISOMER_CHECK_OK(add_runs(*runs, *pricer, parts, options.seconds, out));
   return out;
 }
 

@@ -16,8 +16,6 @@ constexpr double kTurnSeconds = 0.02;
 // Runs are looked at together where they are short, and so many times a turn may be stolen from before it counts nevertheless.
 constexpr double kTogether = 0.01;
 constexpr int kMostThefts = 5;
-// Most of a network's time is the core's; how much exactly hardly matters, since the rates of all runners are converted alike.
-constexpr cost::CoreShare kCoreShare = 0.85;
 
 using Round = std::vector<double>;  // seconds of each
 
@@ -49,20 +47,20 @@ Finish finish_of(const std::vector<Round>& rounds, size_t runner) {
 }
 
 // Seconds of a run at the usual rate, without the looks at the rates that it had.
-Expected<double> timed(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
+Expected<double> timed(const Runner& runner, const std::vector<Tensor>& inputs, const RaceOptions& options) {
   const bool alone = options.threads == 1;
   options.watch->start();
   const double start = clock_of(alone);
-  ISOMER_CHECK_OK(executor.run(inputs));
+  ISOMER_CHECK_OK(runner.executor->run(inputs));
   const double passed = clock_of(alone) - start;
-  const cost::Stretches run = options.watch->stop();
+  const cost::WatchedRun run = options.watch->stop();
   // Of one thread its processor time counts, without that of its looks.
   const double seconds = alone ? passed - options.watch->own_seconds_of_looks() : seconds_of(run);
-  return seconds / seconds_of(run) * at_usual_rate(run, options.usual.of(options.watch->units()), kCoreShare);
+  return seconds / seconds_of(run) * at_usual_rates(run, options.usual, runner.mix);
 }
 
 // Runs while the host of a virtual machine did something else tell nothing, unless by the processor's clock, which stands meanwhile.
-Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
+Expected<double> turn(const Runner& runner, const std::vector<Tensor>& inputs, const RaceOptions& options) {
   std::vector<double> seconds, disturbed;
   StolenTime stolen;
   int thefts = 0;
@@ -71,7 +69,7 @@ Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, con
   while (thefts < kMostThefts && (seconds.size() < kTurnRuns || clock_of(false) - begin < kTurnSeconds)) {
     std::vector<double> some;
     for (const double start = clock_of(false); some.empty() || clock_of(false) - start < kTogether;) {
-      ISOMER_TRY(const double run, timed(executor, inputs, options));
+      ISOMER_TRY(const double run, timed(runner, inputs, options));
       some.push_back(run);
     }
     const bool theft = options.threads > 1 && stolen.grew();
@@ -84,18 +82,18 @@ Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, con
 
 }  // namespace
 
-Expected<std::vector<Finish>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
+Expected<std::vector<Finish>> race(const std::vector<Runner>& runners, const std::vector<Tensor>& inputs,
                                    const RaceOptions& options) {
-  for (Executor* e : runners) {
-    ISOMER_CHECK_OK(e->prepare(inputs));
-    ISOMER_CHECK_OK(e->run(inputs));
+  for (const Runner& r : runners) {
+    ISOMER_CHECK_OK(r.executor->prepare(inputs));
+    ISOMER_CHECK_OK(r.executor->run(inputs));
   }
   const size_t least = runners.size() > 1 ? kRounds : kAlone;
   std::vector<Round> rounds;
   for (const double begin = clock_of(false); rounds.size() < least || clock_of(false) - begin < options.seconds;) {
     Round round;
-    for (Executor* e : runners) {
-      ISOMER_TRY(const double seconds, turn(*e, inputs, options));
+    for (const Runner& r : runners) {
+      ISOMER_TRY(const double seconds, turn(r, inputs, options));
       round.push_back(seconds);
     }
     rounds.push_back(std::move(round));

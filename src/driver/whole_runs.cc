@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -22,16 +23,44 @@ namespace {
 constexpr int kTurnSamples = 2;   // of each kind
 constexpr double kTurnShare = 5;  // turns take one of so many seconds
 constexpr double kLeastTurnSeconds = 0.01;
-constexpr double kLeastSeconds = 0.001;  // of a sample
+constexpr double kLeastSeconds = 0.001;        // of a sample
+constexpr size_t kLeastSure = 8, kSurest = 3;  // runs that count: one of three, and eight at least
 
 using Clock = std::chrono::steady_clock;
+
+// Seconds on the clock, and at the usual rates.
+struct Converted {
+  double clock = 0, usual = 0;
+  double distance() const { return std::abs(std::log(clock / usual)); }
+};
+
+// Other rates tell in part what a run would take at the usual ones: the runs that were nearest to them count.
+double middle_of_surest(std::vector<Converted> runs) {
+  std::stable_sort(runs.begin(), runs.end(),
+                   [](const Converted& a, const Converted& b) { return a.distance() < b.distance(); });
+  runs.resize(std::min(runs.size(), std::max(kLeastSure, runs.size() / kSurest)));
+  std::vector<double> seconds;
+  for (const Converted& r : runs) seconds.push_back(r.usual);
+  return cost::summarise(std::move(seconds)).seconds;
+}
+
+// Of each step: its own kernel's, or that of all where the kernels are those of another plan.
+std::vector<cost::Mix> mixes(const std::vector<cost::KernelPrice>& kernels, size_t steps) {
+  std::vector<cost::Mix> own(kernels.size());
+  cost::Mix all;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    own[i].add(kernels[i].units, kernels[i].seconds, kernels[i].core_share);
+    all.add(own[i]);
+  }
+  return kernels.size() == steps ? own : std::vector<cost::Mix>(steps, all);
+}
 
 }  // namespace
 
 struct WholeRuns::Impl {
   struct Samples {
-    std::vector<cost::Stretches> whole = {};
-    std::vector<cost::Stretches> steps = {};  // by step of the model, a stretch for each sample
+    std::vector<cost::WatchedRun> whole = {};
+    std::vector<cost::WatchedRun> steps = {};  // by step of the model, a stretch for each sample
   };
 
   std::unique_ptr<CoreWatch> watch;
@@ -55,6 +84,7 @@ struct WholeRuns::Impl {
       out.push_back(profile[k].seconds - std::exchange(totals[k], profile[k].seconds));
     return out;
   }
+  std::vector<cost::Mix> by_stretch(const std::vector<cost::Mix>& steps) const;
   Expected<int> runs(compile::Runner& runner);
   Expected<void> run();
   Expected<void> run_profiled();
@@ -100,7 +130,7 @@ Expected<void> WholeRuns::Impl::run() {
   StolenTime stolen;
   for (int i = 0; i < kTurnSamples; ++i) {
     ISOMER_TRY(const int count, runs(plain));
-    cost::Stretches run = watch->stop(count);
+    cost::WatchedRun run = watch->stop(count);
     (stolen.grew() ? stolen_from : undisturbed).whole.push_back(std::move(run));
   }
   return {};
@@ -114,15 +144,15 @@ Expected<void> WholeRuns::Impl::run_profiled() {
   for (int i = 0; i < kTurnSamples; ++i) {
     ISOMER_TRY(const int count, runs(profiled));
     watch->stop();
-    std::vector<cost::Stretches>& steps = (stolen.grew() ? stolen_from : undisturbed).steps;
+    std::vector<cost::WatchedRun>& steps = (stolen.grew() ? stolen_from : undisturbed).steps;
     const std::vector<double> seconds = new_times();
-    const std::vector<double>& rates = watch->rates();  // of several runs those of the first stand for all
+    const std::vector<cost::Rates>& rates = watch->rates();  // of several runs those of the first stand for all
     size_t look = 0, step = 0;
     for (size_t s = 0; s < seconds.size(); ++s)
       if (is_look(s))
         ++look;
       else
-        steps[step++].push_back({seconds[s] / count, (rates[look] + rates[look + 1]) / 2});
+        steps[step++].push_back({seconds[s] / count, cost::mean_of({rates[look], rates[look + 1]})});
   }
   return {};
 }
@@ -148,26 +178,41 @@ size_t WholeRuns::turns() const { return impl_->turns; }
 
 double WholeRuns::Times::sum_of_steps() const { return std::accumulate(steps.begin(), steps.end(), 0.0); }
 
-Expected<WholeRuns::Times> WholeRuns::times(const cost::Rates& usual, cost::CoreShare share) const {
+// What runs between two looks.
+std::vector<cost::Mix> WholeRuns::Impl::by_stretch(const std::vector<cost::Mix>& steps) const {
+  std::vector<cost::Mix> out(1);
+  for (size_t s = 0, step = 0; step < steps.size(); ++s)
+    if (is_look(s))
+      out.emplace_back();
+    else
+      out.back().add(steps[step++]);
+  return out;
+}
+
+Expected<WholeRuns::Times> WholeRuns::times(const cost::Rates& usual,
+                                            const std::vector<cost::KernelPrice>& kernels) const {
   if (impl_->failed) return *impl_->failed;
-  const double rate = usual.of(impl_->watch->units());
   // Runs while the host of a virtual machine did something else count where there are no others.
   const Impl::Samples &good = impl_->undisturbed, &bad = impl_->stolen_from;
-  std::vector<double> clock, whole;
-  for (const cost::Stretches& run : good.whole.empty() ? bad.whole : good.whole) {
+  std::vector<double> clock;
+  std::vector<Converted> whole;
+  const std::vector<cost::Mix> of_step = mixes(kernels, good.steps.size()), of_stretch = impl_->by_stretch(of_step);
+  for (const cost::WatchedRun& run : good.whole.empty() ? bad.whole : good.whole) {
     clock.push_back(seconds_of(run));
-    whole.push_back(at_usual_rate(run, rate, share));
+    double seconds = 0;
+    for (size_t i = 0; i < run.size(); ++i) seconds += at_usual_rates({run[i]}, usual, of_stretch[i]);
+    whole.push_back({clock.back(), seconds});
   }
   Times out;
   if (clock.empty()) return out;
   out.fastest = *std::min_element(clock.begin(), clock.end());
   out.median = cost::summarise(std::move(clock)).seconds;
-  out.seconds = cost::summarise(std::move(whole)).seconds;
+  out.seconds = middle_of_surest(std::move(whole));
   for (size_t i = 0; i < good.steps.size(); ++i) {
-    std::vector<double> seconds;
-    for (const cost::Stretch& s : good.steps[i].empty() ? bad.steps[i] : good.steps[i])
-      seconds.push_back(cost::at_usual_rate(s.seconds, s.rate, rate, share));
-    out.steps.push_back(cost::summarise(std::move(seconds)).seconds);
+    std::vector<Converted> step;
+    for (const cost::WatchedStretch& s : good.steps[i].empty() ? bad.steps[i] : good.steps[i])
+      step.push_back({s.seconds, cost::at_usual_rates({s}, usual, of_step[i])});
+    out.steps.push_back(middle_of_surest(std::move(step)));
   }
   return out;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/expected.h"
-#include "cost/core_rate.h"
+#include "cost/pricer.h"
 #include "ir/graph.h"
 #include "tensor/tensor.h"
 
@@ -28,12 +28,13 @@ class WholeRuns {
 
   struct Times {
     double fastest = 0, median = 0;  // seconds on the clock
-    double seconds = 0;              // in the middle, at the usual rate of the core as prices are
+    double seconds = 0;              // in the middle, at the usual rates of the core as prices are
     std::vector<double> steps;       // the same of each step
     double sum_of_steps() const;
   };
-  // Of all turns; or what went wrong in one of them.
-  Expected<Times> times(const cost::Rates& usual, cost::CoreShare share) const;
+  // Of all turns; or what went wrong in one of them. How far a time depends on the rates of the core the priced kernels tell: those of
+  // the same steps, of another plan all of them together.
+  Expected<Times> times(const cost::Rates& usual, const std::vector<cost::KernelPrice>& kernels) const;
 
  private:
   struct Impl;

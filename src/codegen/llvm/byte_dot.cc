@@ -1,5 +1,6 @@
 #include "codegen/llvm/byte_dot.h"
 
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>

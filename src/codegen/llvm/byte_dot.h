@@ -1,9 +1,12 @@
 // Sums of four products of bytes in each 32-bit lane, by the best instruction that a machine has for them.
 #pragma once
 
-#include <llvm/IR/IRBuilder.h>
-
 #include "loop/target.h"
+
+namespace llvm {
+class IRBuilderBase;
+class Value;
+}  // namespace llvm
 
 namespace isomer::codegen {
 

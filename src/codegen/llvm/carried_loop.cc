@@ -1,5 +1,9 @@
 #include "codegen/llvm/carried_loop.h"
 
+#include <llvm/IR/IRBuilder.h>
+
+#include <algorithm>
+
 namespace isomer::codegen {
 namespace {
 
@@ -18,7 +22,7 @@ llvm::Value* either(llvm::IRBuilderBase& b, llvm::Value* x, llvm::BasicBlock* fr
 }  // namespace
 
 void count_down(llvm::IRBuilderBase& b, llvm::Value* count, Values& carried,
-                llvm::function_ref<void(llvm::Value* left)> body) {
+                const std::function<void(llvm::Value* left)>& body) {
   llvm::BasicBlock *inside = block(b, "depth"), *done = block(b, "done"), *before = b.GetInsertBlock();
   b.CreateCondBr(b.CreateICmpSGT(count, b.getInt64(0)), inside, done);
   b.SetInsertPoint(inside);
@@ -41,7 +45,7 @@ void count_down(llvm::IRBuilderBase& b, llvm::Value* count, Values& carried,
   }
 }
 
-void when_some(llvm::IRBuilderBase& b, llvm::Value* count, Values& carried, llvm::function_ref<void()> body) {
+void when_some(llvm::IRBuilderBase& b, llvm::Value* count, Values& carried, const std::function<void()>& body) {
   llvm::BasicBlock *some = block(b, "some"), *join = block(b, "join"), *before = b.GetInsertBlock();
   const Values old = carried;
   b.CreateCondBr(b.CreateICmpSGT(count, b.getInt64(0)), some, join);

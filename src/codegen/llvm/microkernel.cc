@@ -212,7 +212,7 @@ class OuterProduct {
   // sums on. The pointers behind it.
   std::pair<llvm::Value*, llvm::Value*> loop(llvm::Value* pa, llvm::Value* pb, llvm::Value* count, int64_t depth,
                                              Values& carried,
-                                             llvm::function_ref<void(llvm::Value*, llvm::Value*)> body) {
+                                             const std::function<void(llvm::Value*, llvm::Value*)>& body) {
     const size_t sums = carried.size();
     carried.insert(carried.end(), {pa, pb});
     count_down(b_, count, carried, [&](llvm::Value* left) {

@@ -119,10 +119,30 @@ TEST(CoreRate, TimesAreConvertedAsFarAsTheyAreTheCores) {
 
 TEST(CoreRate, RunsAreConvertedStretchByStretch) {
   const Stretches run = {{2, 50}, {3, 100}, {1, 200}};
-  EXPECT_DOUBLE_EQ(seconds_of(run), 6);
   EXPECT_DOUBLE_EQ(at_usual_rate(run, 100, 1), 1 + 3 + 2);
   EXPECT_DOUBLE_EQ(at_usual_rate(run, 100, 0), 6);
   EXPECT_DOUBLE_EQ(at_usual_rate(run, 0, 1), 6);  // nothing is known
+}
+
+// Vectors lose less beside a neighbour than tile registers do: a model of both loses what each of them does, where it runs.
+TEST(CoreRate, RunsOfBothUnitsAreConvertedByBothRates) {
+  const Rates usual = {100, 2000}, low = {50, 500};
+  Mix mix;
+  EXPECT_EQ(mix.slowdown(low, usual), 1);  // nothing is known
+  mix.add(Units::Vectors, 3, 1);
+  EXPECT_DOUBLE_EQ(mix.slowdown(low, usual), 2);
+  mix.add(Units::Tiles, 1, 1);
+  EXPECT_DOUBLE_EQ(mix.slowdown(low, usual), (3 * 2 + 1 * 4) / 4.0);
+  mix.add(Units::Tiles, 2, 0);  // half of the memory's, as the mean of all on these units
+  EXPECT_DOUBLE_EQ(mix.slowdown(low, usual), (3 * 2 + 3 * std::pow(4, 1.0 / 3)) / 6);
+  EXPECT_EQ(mix.slowdown(low, {}), 1);
+  EXPECT_EQ(mix.slowdown({}, usual), 1);
+
+  const WatchedRun run = {{2, usual}, {5, low}};
+  EXPECT_DOUBLE_EQ(seconds_of(run), 7);
+  Mix vectors;
+  vectors.add(Units::Vectors, 1, 1);
+  EXPECT_DOUBLE_EQ(at_usual_rates(run, usual, vectors), 2 + 2.5);
 }
 
 TEST(CoreRate, ASurveyHasAMomentPerMillisecondOfAllCores) {

@@ -39,10 +39,10 @@ TEST(CoreWatch, LooksStandBetweenTheSteps) {
     watch.look();
     watch.start();
     const std::vector<Tensor> found = *second.run(inputs);
-    const cost::Stretches run = watch.stop();
+    const cost::WatchedRun run = watch.stop();
     EXPECT_EQ(run.size(), steps);
     EXPECT_EQ(watch.rates().size(), steps + 1);
-    for (const cost::Stretch& s : run) EXPECT_GT(s.rate, 0);
+    for (const cost::WatchedStretch& s : run) EXPECT_GT(s.rates.vectors, 0);
     const std::vector<Tensor> expected = *first.run(inputs);
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(found[i] == expected[i]);
   }
