@@ -38,12 +38,6 @@ Runner runner_of(const Candidate& c) { return {c.executor.get(), c.mix}; }
 bool faster(double result, double input) { return kLeastGain * result <= input; }
 bool clearly_faster(double result, double input) { return kClearGain * result <= input; }
 
-std::optional<double> middle_gain(std::vector<double> ratios) {
-  if (ratios.empty()) return std::nullopt;
-  const double middle = quantile(ratios, 0.5);
-  return middle <= kHalfGain ? std::optional(middle) : std::nullopt;
-}
-
 std::optional<bool> stay_below(double most, std::vector<double> ratios) {
   if (ratios.empty()) return std::nullopt;
   if (quantile(ratios, 0.5) <= most) return true;
@@ -127,32 +121,41 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
   ISOMER_TRY(const std::vector<Finish> again,
              race({runner_of(input), runner_of(result)}, inputs, race_options(seconds)));
   if (trusted && faster(again[1].seconds, again[0].seconds)) return true;
+  if (!by_kernels) return false;
   std::vector<double> ratios = result.ratios;
   ratios.insert(ratios.end(), again[1].ratios.begin(), again[1].ratios.end());
-  const std::optional<double> middle = middle_gain(std::move(ratios));
-  if (!by_kernels || !middle) return false;
+  ISOMER_TRY(const std::optional<bool> gains, decide(kHalfGain, input, result, inputs, seconds, std::move(ratios)));
+  if (gains != true) return false;
   input.fastest = std::min(input.fastest, again[0].seconds);
-  result.fastest = *middle * input.fastest;
+  result.fastest = quantile(result.ratios, 0.5) * input.fastest;
   return true;
+}
+
+Expected<std::optional<bool>> CandidateMaker::decide(double most, const Candidate& first, Candidate& second,
+                                                     const std::vector<Tensor>& inputs, double seconds,
+                                                     std::vector<double> ratios) const {
+  std::optional<bool> below;
+  const int had = ratios.empty() ? 0 : 1;
+  for (int looks = 1; looks <= kMostLooks && !below; ++looks) {
+    for (int races = 0; races < kLookRaces && looks > had; ++races) {
+      ISOMER_TRY(const std::vector<Finish> finish,
+                 race({runner_of(first), runner_of(second)}, inputs, race_options(seconds)));
+      ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
+    }
+    below = stay_below(most, ratios);
+    if (below == false && looks < kFewestAgainst) below.reset();  // a minute in which the machine does something else
+  }
+  second.ratios = std::move(ratios);
+  return below;
 }
 
 Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& simpler,
                                         const std::vector<Tensor>& inputs, double seconds) const {
   const double most = candidate.steps.empty() ? kLevel : kNearly;
-  std::vector<double> ratios;
-  std::optional<bool> level;
-  for (int looks = 1; looks <= kMostLooks && !level; ++looks) {
-    for (int races = 0; races < kLookRaces; ++races) {
-      ISOMER_TRY(const std::vector<Finish> finish,
-                 race({runner_of(candidate), runner_of(simpler)}, inputs, race_options(seconds)));
-      ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
-    }
-    level = stay_below(most, ratios);
-    if (level == false && looks < kFewestAgainst) level.reset();  // a minute in which the machine does something else
-  }
+  ISOMER_TRY(const std::optional<bool> level, decide(most, candidate, simpler, inputs, seconds, {}));
   // What stays open to the end is level, as far as anyone can tell.
   if (level == false) return false;
-  simpler.fastest = quantile(ratios, 0.5) * candidate.fastest;
+  simpler.fastest = quantile(simpler.ratios, 0.5) * candidate.fastest;
   return true;
 }
 

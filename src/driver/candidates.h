@@ -30,8 +30,6 @@ struct Candidate {
 // By more than noise; by so much that it needs no second timing. Seconds.
 bool faster(double result, double input);
 bool clearly_faster(double result, double input);
-// The middle of rounds' ratios, where it shows half of what is more than noise.
-std::optional<double> middle_gain(std::vector<double> ratios);
 // Whether rounds stay below a ratio: yes where the middle does, no where so many are above it as tosses of a coin hardly are, else it
 // is open.
 std::optional<bool> stay_below(double most, std::vector<double> ratios);
@@ -57,7 +55,8 @@ class CandidateMaker {
   Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs, double seconds) const;
   // Whether a result is faster than the input: so clearly that it needs no second race, or by more than noise in a second one too.
   // Where its kernels are faster by more than noise by times that were `confirmed`, whole runs need not prove it again beside whatever
-  // else the machine does: they must show half of the least gain in the middle of both races, which are its times then.
+  // else the machine does: they must show half of the least gain in the middle of both races, or of some more where those leave it
+  // open; that middle is its time then.
   Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs, double seconds,
                               bool confirmed) const;
   // Whether a simpler form is no slower than the input, or nearly as fast as a candidate that gained, as far as rounds can tell; their
@@ -70,6 +69,11 @@ class CandidateMaker {
 
  private:
   RaceOptions race_options(double seconds) const;
+  // Whether the second stays below a ratio of the first one's time: by the rounds that are given, which are those of one look, and of
+  // further looks as long as that is open. `second` has all rounds then.
+  Expected<std::optional<bool>> decide(double most, const Candidate& first, Candidate& second,
+                                       const std::vector<Tensor>& inputs, double seconds,
+                                       std::vector<double> ratios) const;
   double priced(const Candidate& candidate) const;  // seconds, by its kernels; 0: not known
 
   const ir::Graph& start_;

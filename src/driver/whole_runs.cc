@@ -84,7 +84,7 @@ struct WholeRuns::Impl {
       out.push_back(profile[k].seconds - std::exchange(totals[k], profile[k].seconds));
     return out;
   }
-  std::vector<cost::Mix> by_stretch(const std::vector<cost::Mix>& steps) const;
+  std::vector<cost::Mix> by_stretch(const std::vector<cost::Mix>& steps, size_t stretches) const;
   Expected<int> runs(compile::Runner& runner);
   Expected<void> run();
   Expected<void> run_profiled();
@@ -178,15 +178,16 @@ size_t WholeRuns::turns() const { return impl_->turns; }
 
 double WholeRuns::Times::sum_of_steps() const { return std::accumulate(steps.begin(), steps.end(), 0.0); }
 
-// What runs between two looks.
-std::vector<cost::Mix> WholeRuns::Impl::by_stretch(const std::vector<cost::Mix>& steps) const {
+// What runs between two looks of one run; where a sample has several in a row, all of it in each.
+std::vector<cost::Mix> WholeRuns::Impl::by_stretch(const std::vector<cost::Mix>& steps, size_t stretches) const {
   std::vector<cost::Mix> out(1);
+  cost::Mix all;
   for (size_t s = 0, step = 0; step < steps.size(); ++s)
     if (is_look(s))
       out.emplace_back();
     else
-      out.back().add(steps[step++]);
-  return out;
+      all.add(steps[step]), out.back().add(steps[step++]);
+  return out.size() == stretches ? out : std::vector<cost::Mix>(stretches, all);
 }
 
 Expected<WholeRuns::Times> WholeRuns::times(const cost::Rates& usual,
@@ -196,9 +197,10 @@ Expected<WholeRuns::Times> WholeRuns::times(const cost::Rates& usual,
   const Impl::Samples &good = impl_->undisturbed, &bad = impl_->stolen_from;
   std::vector<double> clock;
   std::vector<Converted> whole;
-  const std::vector<cost::Mix> of_step = mixes(kernels, good.steps.size()), of_stretch = impl_->by_stretch(of_step);
+  const std::vector<cost::Mix> of_step = mixes(kernels, good.steps.size());
   for (const cost::WatchedRun& run : good.whole.empty() ? bad.whole : good.whole) {
     clock.push_back(seconds_of(run));
+    const std::vector<cost::Mix> of_stretch = impl_->by_stretch(of_step, run.size());
     double seconds = 0;
     for (size_t i = 0; i < run.size(); ++i) seconds += at_usual_rates({run[i]}, usual, of_stretch[i]);
     whole.push_back({clock.back(), seconds});
