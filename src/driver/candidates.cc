@@ -31,8 +31,6 @@ double quantile(std::vector<double>& ratios, double part) {
   return *at;
 }
 
-Runner runner_of(const Candidate& c) { return {c.executor.get(), c.mix}; }
-
 }  // namespace
 
 bool faster(double result, double input) { return kLeastGain * result <= input; }
@@ -84,20 +82,21 @@ Expected<std::optional<Candidate>> CandidateMaker::labelled(const Candidate& fro
   return std::optional(std::move(c));
 }
 
-RaceOptions CandidateMaker::race_options(double seconds) const {
+RaceOptions CandidateMaker::race_options(double seconds, const Candidate& first) const {
   RaceOptions how;
   how.seconds = seconds;
   how.threads = pricer_.options().threads;
   how.watch = watch_.get();
   how.usual = pricer_.usual();
+  how.mix = first.mix;
   return how;
 }
 
 Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs,
                                     double seconds) const {
-  const RaceOptions how = race_options(seconds);
-  std::vector<Runner> runners;
-  for (const Candidate& c : all) runners.push_back(runner_of(c));
+  const RaceOptions how = race_options(seconds, all[0]);
+  std::vector<Executor*> runners;
+  for (const Candidate& c : all) runners.push_back(c.executor.get());
   ISOMER_TRY(const std::vector<Finish> finish, race(runners, inputs, how));
   for (size_t i = 0; i < all.size(); ++i) all[i].fastest = finish[i].seconds, all[i].ratios = finish[i].ratios;
   return {};
@@ -119,7 +118,7 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
   const bool by_kernels = confirmed && faster(priced(result), priced(input));
   if (!trusted && !by_kernels) return false;
   ISOMER_TRY(const std::vector<Finish> again,
-             race({runner_of(input), runner_of(result)}, inputs, race_options(seconds)));
+             race({input.executor.get(), result.executor.get()}, inputs, race_options(seconds, input)));
   if (trusted && faster(again[1].seconds, again[0].seconds)) return true;
   if (!by_kernels) return false;
   std::vector<double> ratios = result.ratios;
@@ -139,7 +138,7 @@ Expected<std::optional<bool>> CandidateMaker::decide(double most, const Candidat
   for (int looks = 1; looks <= kMostLooks && !below; ++looks) {
     for (int races = 0; races < kLookRaces && looks > had; ++races) {
       ISOMER_TRY(const std::vector<Finish> finish,
-                 race({runner_of(first), runner_of(second)}, inputs, race_options(seconds)));
+                 race({first.executor.get(), second.executor.get()}, inputs, race_options(seconds, first)));
       ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
     }
     below = stay_below(most, ratios);

@@ -68,7 +68,7 @@ class CandidateMaker {
   Accuracy accuracy = Accuracy::Checked;  // that candidates are compiled with
 
  private:
-  RaceOptions race_options(double seconds) const;
+  RaceOptions race_options(double seconds, const Candidate& first) const;
   // Whether the second stays below a ratio of the first one's time: by the rounds that are given, which are those of one look, and of
   // further looks as long as that is open. `second` has all rounds then.
   Expected<std::optional<bool>> decide(double most, const Candidate& first, Candidate& second,

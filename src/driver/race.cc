@@ -47,20 +47,20 @@ Finish finish_of(const std::vector<Round>& rounds, size_t runner) {
 }
 
 // Seconds of a run at the usual rate, without the looks at the rates that it had.
-Expected<double> timed(const Runner& runner, const std::vector<Tensor>& inputs, const RaceOptions& options) {
+Expected<double> timed(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
   const bool alone = options.threads == 1;
   options.watch->start();
   const double start = clock_of(alone);
-  ISOMER_CHECK_OK(runner.executor->run(inputs));
+  ISOMER_CHECK_OK(executor.run(inputs));
   const double passed = clock_of(alone) - start;
   const cost::WatchedRun run = options.watch->stop();
   // Of one thread its processor time counts, without that of its looks.
   const double seconds = alone ? passed - options.watch->own_seconds_of_looks() : seconds_of(run);
-  return seconds / seconds_of(run) * at_usual_rates(run, options.usual, runner.mix);
+  return seconds / seconds_of(run) * at_usual_rates(run, options.usual, options.mix);
 }
 
 // Runs while the host of a virtual machine did something else tell nothing, unless by the processor's clock, which stands meanwhile.
-Expected<double> turn(const Runner& runner, const std::vector<Tensor>& inputs, const RaceOptions& options) {
+Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
   std::vector<double> seconds, disturbed;
   StolenTime stolen;
   int thefts = 0;
@@ -69,7 +69,7 @@ Expected<double> turn(const Runner& runner, const std::vector<Tensor>& inputs, c
   while (thefts < kMostThefts && (seconds.size() < kTurnRuns || clock_of(false) - begin < kTurnSeconds)) {
     std::vector<double> some;
     for (const double start = clock_of(false); some.empty() || clock_of(false) - start < kTogether;) {
-      ISOMER_TRY(const double run, timed(runner, inputs, options));
+      ISOMER_TRY(const double run, timed(executor, inputs, options));
       some.push_back(run);
     }
     const bool theft = options.threads > 1 && stolen.grew();
@@ -82,18 +82,18 @@ Expected<double> turn(const Runner& runner, const std::vector<Tensor>& inputs, c
 
 }  // namespace
 
-Expected<std::vector<Finish>> race(const std::vector<Runner>& runners, const std::vector<Tensor>& inputs,
+Expected<std::vector<Finish>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
                                    const RaceOptions& options) {
-  for (const Runner& r : runners) {
-    ISOMER_CHECK_OK(r.executor->prepare(inputs));
-    ISOMER_CHECK_OK(r.executor->run(inputs));
+  for (Executor* e : runners) {
+    ISOMER_CHECK_OK(e->prepare(inputs));
+    ISOMER_CHECK_OK(e->run(inputs));
   }
   const size_t least = runners.size() > 1 ? kRounds : kAlone;
   std::vector<Round> rounds;
   for (const double begin = clock_of(false); rounds.size() < least || clock_of(false) - begin < options.seconds;) {
     Round round;
-    for (const Runner& r : runners) {
-      ISOMER_TRY(const double seconds, turn(r, inputs, options));
+    for (Executor* e : runners) {
+      ISOMER_TRY(const double seconds, turn(*e, inputs, options));
       round.push_back(seconds);
     }
     rounds.push_back(std::move(round));

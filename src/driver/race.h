@@ -9,18 +9,15 @@
 
 namespace isomer::driver {
 
-struct Runner {
-  Executor* executor = nullptr;
-  cost::Mix mix = {};  // of its kernels
-};
-
 struct RaceOptions {
   double seconds = 2;
   // Of each executor. Of one the processor time counts, to which others on the machine add little; else the time on the clock.
   int threads = 1;
-  // Times are converted to the usual rates of the cores, as those of kernels are. The executors may be compiled with the watch.
+  // Times are converted to the usual rates of the cores, as those of kernels are, and all by one mix: how far a kernel depends on the
+  // rates is known roughly, and an error that all runners share is in no ratio. The executors may be compiled with the watch.
   CoreWatch* watch = nullptr;
   cost::Rates usual = {};
+  cost::Mix mix = {};
 };
 
 struct Finish {
@@ -29,7 +26,7 @@ struct Finish {
   double seconds = 0;
   std::vector<double> ratios = {};  // to the first one, round by round
 };
-Expected<std::vector<Finish>> race(const std::vector<Runner>& runners, const std::vector<Tensor>& inputs,
+Expected<std::vector<Finish>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
                                    const RaceOptions& options);
 
 }  // namespace isomer::driver
