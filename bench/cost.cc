@@ -1,9 +1,9 @@
 // How well prices predict: over the networks of the zoo, and over random variants of one network by Kendall's tau.
 //
-//   cost [--threads N] [--seconds S] [--variants N --of NETWORK] [--store FILE] [NETWORK ...]
+//   cost [--threads N] [--seconds S] [--steps] [--variants N --of NETWORK] [--store FILE] [NETWORK ...]
 //
 // "run" is the time of a run in the middle of all, "steps" the sum over the steps of such times, both at the usual rate of the core,
-// as prices are, and between the timings of kernels. Errors are those of the price against the run.
+// as prices are, and between the timings of kernels. Errors are those of the price against the run. --steps prints each of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,6 +35,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   int threads = 1;
   double seconds = 2;
+  bool steps = false;
   int variants = 0;
   uint64_t seed = 1;
   std::string of = "squeezenet1_1", store = "-";
@@ -63,6 +64,17 @@ void print_warnings(cost::Pricer& pricer) {
   for (const Diagnostic& d : pricer.take_warnings()) std::fprintf(stderr, "%s\n", d.message.c_str());
 }
 
+void print_steps(const std::vector<cost::KernelPrice>& kernels, const std::vector<double>& runs) {
+  std::printf("  %-40s %6s %10s %10s %8s %8s %7s %7s\n", "step", "tasks", "priced", "run", "more", "analytic", "vectors",
+              "tiles");
+  for (size_t i = 0; i < kernels.size() && kernels.size() == runs.size(); ++i) {
+    const cost::KernelPrice& k = kernels[i];
+    std::printf("  %-40s %6lld %8.1fus %8.1fus %+6.1fus %+7.0f%% %7.2f %7.2f\n", k.kernel.c_str(),
+                static_cast<long long>(k.tasks), k.seconds * 1e6, runs[i] * 1e6, (k.seconds - runs[i]) * 1e6,
+                (k.estimate / runs[i] - 1) * 100, k.mix.vectors / k.mix.seconds(), k.mix.tiles / k.mix.seconds());
+  }
+}
+
 Expected<void> over_the_zoo(const Options& options) {
   std::printf("%-16s %7s %10s %10s %10s %10s %8s %8s %9s %8s\n", "network", "kernels", "priced", "analytic", "run",
               "steps", "error", "analytic", "measured", "seconds");
@@ -86,6 +98,7 @@ Expected<void> over_the_zoo(const Options& options) {
     std::printf("%-16s %7zu %8.3fms %8.3fms %8.3fms %8.3fms %+7.1f%% %+7.1f%% %9zu %8.2f\n", name.c_str(),
                 price.kernels, price.seconds * 1e3, analytic.seconds * 1e3, m.seconds * 1e3, m.sum_of_steps() * 1e3,
                 error * 100, analytic_error * 100, price.measured, seconds);
+    if (options.steps) print_steps(kernels, m.steps);
     std::fflush(stdout);
     worst = std::max(worst, std::abs(error));
     worst_analytic = std::max(worst_analytic, std::abs(analytic_error));
@@ -192,6 +205,8 @@ int main(int argc, char** argv) {
       o.threads = std::max(1, std::atoi(value().c_str()));
     else if (a == "--seconds")
       o.seconds = std::atof(value().c_str());
+    else if (a == "--steps")
+      o.steps = true;
     else if (a == "--variants")
       o.variants = std::atoi(value().c_str());
     else if (a == "--seed")

@@ -23,6 +23,8 @@ namespace {
 // Of the usual rate: a core's clock alone moves it so far. Beside a neighbour vectors have 0.45 to 0.67 of their rate, tile
 // registers 0.3.
 constexpr double kLow = 0.8, kHigh = 1.25;
+// Measured beside a neighbour: what comes from memory alone takes 2^0.2 times as long at half the rate of the vectors.
+constexpr double kMemoryShare = 0.2;
 constexpr double kNearly = 0.7;  // of the moments of the rate that most have
 
 bool uses(const loop::Stmt& s) {
@@ -186,37 +188,22 @@ Rates usual_rates(const std::vector<Rates>& moments, Units units) {
   return {vectors, middle(Units::Tiles)};
 }
 
-double at_usual_rate(double seconds, double rate, double usual, CoreShare share) {
-  return rate > 0 && usual > 0 ? seconds * std::pow(rate / usual, share) : seconds;
-}
-
-double at_usual_rate(const Stretches& run, double usual, CoreShare share) {
-  double out = 0;
-  for (const Stretch& s : run) out += at_usual_rate(s.seconds, s.rate, usual, share);
-  return out;
-}
-
-void Mix::add(Units units, double seconds, CoreShare share) {
-  Part& part = units == Units::Tiles ? tiles_ : vectors_;
-  part.seconds += seconds;
-  part.of_core += seconds * share;
-}
-
 void Mix::add(const Mix& other) {
-  const auto join = [](Part& part, const Part& more) {
-    part = {part.seconds + more.seconds, part.of_core + more.of_core};
-  };
-  join(vectors_, other.vectors_);
-  join(tiles_, other.tiles_);
+  vectors += other.vectors;
+  tiles += other.tiles;
+  memory += other.memory;
+}
+
+Mix Mix::scaled_to(double wanted) const {
+  const double factor = seconds() > 0 ? wanted / seconds() : 0;
+  return {factor * vectors, factor * tiles, factor * memory};
 }
 
 double Mix::slowdown(const Rates& now, const Rates& usual) const {
-  const double all = vectors_.seconds + tiles_.seconds;
-  const auto at_rate = [](const Part& part, double rate, double its_usual) {
-    return part.seconds > 0 ? at_usual_rate(part.seconds, its_usual, rate, part.of_core / part.seconds) : 0;
-  };
-  const double then = at_rate(vectors_, now.vectors, usual.vectors) + at_rate(tiles_, now.tiles, usual.tiles);
-  return all > 0 ? then / all : 1;
+  const auto of = [&](Units u) { return now.of(u) > 0 && usual.of(u) > 0 ? usual.of(u) / now.of(u) : 1; };
+  const double core = of(Units::Vectors);
+  const double then = vectors * core + tiles * of(Units::Tiles) + memory * std::pow(core, kMemoryShare);
+  return seconds() > 0 ? then / seconds() : 1;
 }
 
 double seconds_of(const WatchedRun& run) {

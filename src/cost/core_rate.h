@@ -36,34 +36,19 @@ std::vector<Rates> survey(const loop::Target& target, int threads, int moments);
 // What most moments have by these units; a higher rate that nearly as many have comes first.
 Rates usual_rates(const std::vector<Rates>& moments, Units units);
 
-// How far the time of a run depends on the rate of the core's units: 1 when they alone decide, 0 when others do. Twice the rate
-// means a time of 2^-share.
-using CoreShare = double;
-// What a run at this rate would have taken at the usual one. Rates of 0 are not known.
-double at_usual_rate(double seconds, double rate, double usual, CoreShare share);
-// Of a run, between two looks at the rate: seconds on the clock, and the mean rate of both.
-struct Stretch {
-  double seconds = 0, rate = 0;
-};
-using Stretches = std::vector<Stretch>;
-double at_usual_rate(const Stretches& run, double usual, CoreShare share);
+// The seconds at the usual rates that each of what a kernel, or a whole model, needs takes one after the other. Beside a neighbour
+// vectors have three quarters of their rate, tile registers less than half of it, and memory nearly all: one rate says little
+// about a kernel that packs its operands by vectors, waits for them and multiplies them in tile registers.
+struct Mix {
+  double vectors = 0, tiles = 0, memory = 0;
 
-// What runs when a whole model does: kernels on either kind of units, by their seconds at the usual rates. Beside a neighbour vectors have
-// three quarters of their rate while tile registers have less than half, so that one rate says little about a run of both.
-class Mix {
- public:
-  void add(Units units, double seconds, CoreShare share);
+  double seconds() const { return vectors + tiles + memory; }
   void add(const Mix& other);
+  Mix scaled_to(double seconds) const;  // where it has any
   // How many times as long it takes at these rates as at the usual ones; 1 where nothing is known.
   double slowdown(const Rates& now, const Rates& usual) const;
-
- private:
-  struct Part {
-    double seconds = 0, of_core = 0;
-  };
-  Part vectors_, tiles_;
 };
-// Of a run of many kernels, between two looks at the rates.
+// Of a run, between two looks at the rates: seconds on the clock, and the mean rates of both looks.
 struct WatchedStretch {
   double seconds = 0;
   Rates rates = {};

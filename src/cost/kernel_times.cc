@@ -119,8 +119,7 @@ KernelTimes::Known KernelTimes::known(const Item& item, bool look_up) {
     for (size_t i = 0; i < load.work.of_argument.size(); ++i)
       if (item.subject.roles[i] == Role::Weight) load.weight_bytes += load.work.of_argument[i];
     k.estimate = estimated_seconds(load, machine_, options_.target);
-    k.units = units_of(*item.subject.function, options_.target);
-    k.core_share = core_share(load, machine_, options_.target);
+    k.mix = mix_of(load, machine_, options_.target);
   }
   if (look_up && k.seconds == 0 && !k.failed)
     if (const auto timing = store_->find(key)) {
@@ -194,7 +193,7 @@ std::vector<Subject> KernelTimes::subjects(const std::vector<const Item*>& items
     out.push_back(items[n]->subject);
     const Known k = known(*items[n], false);
     out.back().expected = k.estimate;
-    out.back().core_share = k.core_share;
+    out.back().mix = k.mix;
     if (code[n].ok()) out.back().code = *code[n];
   }
   return out;

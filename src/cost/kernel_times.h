@@ -50,8 +50,7 @@ class KernelTimes {
 
   struct Known {
     double estimate = 0;  // by the analytic model
-    Units units = Units::Vectors;
-    CoreShare core_share = 1;
+    Mix mix = {};         // of the estimate, on one thread
     double seconds = 0;   // when measured
     bool failed = false;  // cannot be measured
     double tried = 0;     // by try_out

@@ -35,7 +35,7 @@ constexpr size_t kContextCopies = 32;               // at most, of a kernel in a
 constexpr double kColdLimit = 3, kWarmLimit = 1.3;  // times the limit of a kernel, in its first run and later
 constexpr double kThefts = 0.01;                    // seconds: of shorter rounds nothing was stolen that anyone tells
 constexpr double kWatched = 0.003;                  // seconds: of longer ones the rate is looked at meanwhile
-constexpr double kLittle = 0.25, kMost = 0.8;       // of a kernel's time, that is the core's
+constexpr double kLittle = 0.55, kMost = 0.8;       // of a kernel's time, that is the memory's
 
 bool by_time(const Timing& a, const Timing& b) { return a.seconds < b.seconds; }
 
@@ -45,7 +45,9 @@ Diagnostic failure(std::string what) { return {"E-measure", std::move(what)}; }
 class Rig {
  public:
   Rig(const Subject& subject, const MeasureOptions& options)
-      : subject_(subject), options_(options), units_(units_of(*subject.function, options.target)) {}
+      : subject_(subject), options_(options), units_(units_of(*subject.function, options.target)), mix_(subject.mix) {
+    if (mix_.seconds() <= 0) (units_ == Units::Tiles ? mix_.tiles : mix_.vectors) = 1;
+  }
   ~Rig() {
     iso_free_context(context_, nullptr);
     if (model_) iso_close(model_, nullptr);
@@ -73,6 +75,7 @@ class Rig {
   const Subject& subject_;
   const MeasureOptions& options_;
   const Units units_;
+  Mix mix_;
   std::unique_ptr<TestBed> bed_;
   std::unique_ptr<compile::HostProgram> program_;
   iso_model* model_ = nullptr;
@@ -174,15 +177,16 @@ bool Rig::watched() const {
 
 double Rig::converted(double seconds, const TestBed::Circumstances& when) const {
   const auto of_thread = [&](const std::vector<TestBed::Look>& looks) {
-    Stretches run;
-    double at = 0, rate = when.rate_before;
+    WatchedRun run;
+    double at = 0;
+    Rates rates = when.before;
     for (const TestBed::Look& look : looks) {
-      run.push_back({look.at - at, (rate + look.rate) / 2});
+      run.push_back({look.at - at, mean_of({rates, look.rates})});
       at = look.at + look.seconds;
-      rate = look.rate;
+      rates = look.rates;
     }
-    run.push_back({std::max(0.0, seconds - at), (rate + when.rate_after) / 2});
-    return at_usual_rate(run, options_.usual.of(units_), subject_.core_share);
+    run.push_back({std::max(0.0, seconds - at), mean_of({rates, when.after})});
+    return at_usual_rates(run, options_.usual, mix_);
   };
   double out = when.looks.empty() ? of_thread({}) : 0;
   for (const std::vector<TestBed::Look>& looks : when.looks)
@@ -196,15 +200,16 @@ double Rig::converted(double seconds, const TestBed::Circumstances& when) const 
 // How well a run tells the kernel's time.
 Rig::Worth Rig::worth(const TestBed::Circumstances& when) const {
   if (!when.undisturbed) return Worth::Disturbed;
-  const double usual = options_.usual.of(units_);
+  const double usual = options_.usual.of(units_), before = when.before.of(units_), after = when.after.of(units_);
   // Half the core's and half the memory's: nobody knows what another rate does to it.
-  const bool unsure = subject_.core_share > kLittle && subject_.core_share < kMost;
-  const bool same =
-      is_usual(when.rate_before, usual) && is_usual(when.rate_after, usual) &&
-      std::all_of(when.looks.begin(), when.looks.end(), [&](const auto& thread) {
-        return std::all_of(thread.begin(), thread.end(), [&](const auto& l) { return is_usual(l.rate, usual); });
-      });
-  const bool steady = watched() || is_usual(when.rate_before, when.rate_after);
+  const double memory = mix_.memory / mix_.seconds();
+  const bool unsure = memory > kLittle && memory < kMost;
+  const auto at_usual = [&](const auto& look) { return is_usual(look.rates.of(units_), usual); };
+  const bool same = is_usual(before, usual) && is_usual(after, usual) &&
+                    std::all_of(when.looks.begin(), when.looks.end(), [&](const auto& thread) {
+                      return std::all_of(thread.begin(), thread.end(), at_usual);
+                    });
+  const bool steady = watched() || is_usual(before, after);
   return usual <= 0 || same || (steady && !unsure) ? Worth::Sure : Worth::Converted;
 }
 

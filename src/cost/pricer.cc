@@ -142,12 +142,12 @@ Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& 
   for (size_t i = 0; i < p->items.size(); ++i) {
     const compile::Step& step = p->lowered.plan.steps[i];
     const KernelTimes::Known k = times.known(p->items[i], measured);
-    KernelPrice part{step.function, step.origin, step.tasks, step.flops, step.bytes,
-                     k.estimate,    k.estimate,  false,      k.units,    k.core_share};
+    KernelPrice part{step.function, step.origin, step.tasks, step.flops, step.bytes, k.estimate, k.estimate};
     part.known = measured && k.seconds > 0;
     if (part.known) part.seconds = k.seconds;
     price.seconds += part.seconds;
-    price.mix.add(k.units, part.seconds, k.core_share);
+    part.mix = k.mix.scaled_to(part.seconds);
+    price.mix.add(part.mix);
     price.estimated += !part.known;
     out.push_back(std::move(part));
   }

@@ -65,8 +65,7 @@ struct KernelPrice {
   double seconds = 0;   // in the price
   double estimate = 0;  // by the analytic model
   bool known = false;   // measured, now or earlier
-  Units units = Units::Vectors;
-  CoreShare core_share = 1;  // of these units
+  Mix mix = {};         // of its seconds
 };
 
 class Pricer {

@@ -11,24 +11,6 @@ constexpr double kTileEfficiency = 0.85;  // of the peak, what register tiles re
 constexpr double kSplitEfficiency = 0.55 / 3;
 constexpr double kSplitPeak = 16;  // times that of vectors, where it was not measured
 constexpr double kHertz = 2.5e9;
-// Measured beside a neighbour: what comes from memory alone takes 2^0.2 times as long at half the rate.
-constexpr double kLeastShare = 0.2;
-
-// Seconds of the core's units and of what they wait for.
-struct Parts {
-  double compute = 0, transfer = 0;
-};
-
-Parts parts_of(const Load& load, const Machine& machine, const loop::Target& target) {
-  const Work& w = load.work;
-  const double tile_rate = machine.tile_rate > 0 ? machine.tile_rate : kSplitPeak * machine.flops;
-  const double compute = w.tile_flops / (machine.flops * kTileEfficiency) +
-                         w.split_flops / (tile_rate * kSplitEfficiency) + w.instructions / machine.instructions;
-  const double values = std::max(0.0, w.bytes - load.weight_bytes);
-  const double fits = std::min(1.0, static_cast<double>(target.l2_bytes) / std::max(w.bytes, 1.0));
-  return {compute, values * (fits / machine.l2_bandwidth + (1 - fits) / machine.pool_bandwidth) +
-                       load.weight_bytes / (load.far_weights ? machine.far_bandwidth : machine.pool_bandwidth)};
-}
 
 }  // namespace
 
@@ -47,22 +29,30 @@ Machine nominal_machine(const loop::Target& target) {
   return m;
 }
 
+Mix mix_of(const Load& load, const Machine& machine, const loop::Target& target) {
+  const Work& w = load.work;
+  const double tile_rate = machine.tile_rate > 0 ? machine.tile_rate : kSplitPeak * machine.flops;
+  const double values = std::max(0.0, w.bytes - load.weight_bytes);
+  const double fits = std::min(1.0, static_cast<double>(target.l2_bytes) / std::max(w.bytes, 1.0));
+  Mix m;
+  m.vectors = w.tile_flops / (machine.flops * kTileEfficiency) + w.instructions / machine.instructions;
+  m.tiles = w.split_flops / (tile_rate * kSplitEfficiency);
+  m.memory = values * (fits / machine.l2_bandwidth + (1 - fits) / machine.pool_bandwidth) +
+             load.weight_bytes / (load.far_weights ? machine.far_bandwidth : machine.pool_bandwidth);
+  return m;
+}
+
 double estimated_seconds(const Load& load, const Machine& machine, const loop::Target& target) {
-  const auto [compute, transfer] = parts_of(load, machine, target);
-  double seconds = std::max(compute, transfer);
+  const Mix alone = mix_of(load, machine, target);
+  double seconds = alone.seconds();
   const double threads = std::max(1, load.threads);
   if (threads > 1 && load.tasks > 1 && seconds > 4 * machine.region_seconds) {
     const double rounds = std::ceil(static_cast<double>(load.tasks) / threads);
     const double share = rounds / static_cast<double>(load.tasks);  // of the work, that the busiest thread has
     const double lanes = 1 + (threads - 1) * machine.shared_bandwidth;
-    seconds = std::max(compute * share, transfer / std::min(lanes, 1 / share)) + machine.region_seconds;
+    seconds = (alone.vectors + alone.tiles) * share + alone.memory / std::min(lanes, 1 / share) + machine.region_seconds;
   }
   return seconds + machine.step_seconds;
-}
-
-CoreShare core_share(const Load& load, const Machine& machine, const loop::Target& target) {
-  const auto [compute, transfer] = parts_of(load, machine, target);
-  return compute > 0 && compute < transfer ? std::max(kLeastShare, compute / transfer) : 1;
 }
 
 }  // namespace isomer::cost

@@ -1,6 +1,6 @@
-// The analytic model: a kernel takes as long as the slowest of its arithmetic, its other instructions and its traffic at
-// the machine's measured peaks, and a fixed time on top. It ranks kernels before they are measured and answers when
-// nothing is measured; docs/cost.md states its error.
+// The analytic model: a kernel takes as long as its arithmetic, its other instructions and its traffic together at the machine's
+// measured peaks, and a fixed time on top. (The slowest of them alone, as a roofline has it, is what nearly no kernel reaches.) It
+// ranks kernels before they are measured and answers when nothing is measured; docs/cost.md states its error.
 #pragma once
 
 #include "cost/core_rate.h"
@@ -34,6 +34,7 @@ struct Load {
   int threads = 1;
 };
 double estimated_seconds(const Load& load, const Machine& machine, const loop::Target& target);
-CoreShare core_share(const Load& load, const Machine& machine, const loop::Target& target);
+// What one thread needs for it, before threads share it.
+Mix mix_of(const Load& load, const Machine& machine, const loop::Target& target);
 
 }  // namespace isomer::cost

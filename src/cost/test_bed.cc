@@ -250,11 +250,15 @@ void TestBed::begin() {
     if (r.changed) fill(r, 0, r.bytes);
 }
 
-double TestBed::mean_rate(size_t look) const {
-  double sum = 0, count = 0;
+Rates TestBed::rates_now() const {
+  return shape_.units == Units::Tiles ? core_rates(*shape_.target) : Rates{core_rate(Units::Vectors, *shape_.target)};
+}
+
+Rates TestBed::mean_rates(size_t look) const {
+  std::vector<Rates> rates;
   for (const Thread& t : threads_)
-    if (look < t.rates.size()) sum += t.rates[look], ++count;
-  return count > 0 ? sum / count : 0;
+    if (look < t.rates.size()) rates.push_back(t.rates[look]);
+  return mean_of(rates);
 }
 
 std::vector<TestBed::Circumstances> TestBed::circumstances() {
@@ -266,8 +270,8 @@ std::vector<TestBed::Circumstances> TestBed::circumstances() {
                     stamps_[i + 1].cpu_seconds - stamps_[i].cpu_seconds};
     for (const Watched& w : runs_[i / 2].threads) c.looks.push_back(w.looks);
     if (shape_.target) {
-      c.rate_before = mean_rate(i);
-      c.rate_after = mean_rate(i + 1);
+      c.before = mean_rates(i);
+      c.after = mean_rates(i + 1);
     }
     out.push_back(c);
   }
@@ -357,12 +361,12 @@ void TestBed::look_between() {
   if (seconds(now - it->looked) < kBetweenLooks) return;
   const auto number = it - run.threads.begin();
   lock.unlock();
-  const double rate = core_rate(shape_.units, *shape_.target);
+  const Rates rates = rates_now();
   const Clock::time_point end = Clock::now();
   lock.lock();
   Watched& own = run.threads[static_cast<size_t>(number)];
   own.looked = end;
-  own.looks.push_back({seconds(now - run.begin), seconds(end - now), rate});
+  own.looks.push_back({seconds(now - run.begin), seconds(end - now), rates});
 }
 
 int32_t TestBed::run_watched(void* const* arguments, int64_t begin, int64_t end, void* scratch) {
@@ -378,17 +382,18 @@ int32_t TestBed::run_watched(void* const* arguments, int64_t begin, int64_t end,
 
 // At the rate of this core, unless that was done a moment ago. `waits`: one that is not the usual one is looked at again.
 void TestBed::look(Thread& thread, bool waits) const {
-  const bool known = shape_.units == Units::Vectors && thread.rate > 0 && seconds_since(thread.looked) < kFresh;
-  const auto rate_now = [&] {
-    thread.rate = core_rate(shape_.units, *shape_.target);
+  const bool known = shape_.units == Units::Vectors && thread.last.vectors > 0 && seconds_since(thread.looked) < kFresh;
+  const auto look_now = [&] {
+    thread.last = rates_now();
     thread.looked = std::chrono::steady_clock::now();
   };
-  if (!known) rate_now();
-  for (int i = 0; waits && i < kLooks && thread.patience > 0 && !is_usual(thread.rate, shape_.usual_rate); ++i) {
-    rate_now();
+  const auto is_other = [&] { return !is_usual(thread.last.of(shape_.units), shape_.usual_rate); };
+  if (!known) look_now();
+  for (int i = 0; waits && i < kLooks && thread.patience > 0 && is_other(); ++i) {
+    look_now();
     --thread.patience;
   }
-  thread.rates.push_back(thread.rate);
+  thread.rates.push_back(thread.last);
 }
 
 }  // namespace isomer::cost

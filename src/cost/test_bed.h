@@ -32,10 +32,11 @@ class TestBed {
     uint64_t traffic = 0;  // bytes that each thread reads after touching what is Second, where its reach does not say
     uint64_t round = 0;    // bytes that the runs of all copies touch: what is touched may have been far before
     int threads = 1;
-    // Of the kernel; when it is there, the rate of `units` is looked at round each run.
+    // Of the kernel; when it is there, rates are looked at round each run: those of the vectors, and of tile registers if they are the
+    // kernel's `units`.
     const loop::Target* target = nullptr;
     Units units = Units::Vectors;
-    double usual_rate = 0;  // a run waits a little for it
+    double usual_rate = 0;  // of the units: a run waits a little for it
   };
   static Expected<std::unique_ptr<TestBed>> make(const loop::Function& function, const Shape& shape);
   ~TestBed();
@@ -56,16 +57,17 @@ class TestBed {
   static int32_t run_watched(void* const* arguments, int64_t begin, int64_t end, void* scratch);
   static constexpr double kBetweenLooks = 0.002;  // seconds
 
-  // At a thread's rate, while the kernel ran: seconds since its begin, and those that the look took.
+  // At a thread's rates, while the kernel ran: seconds since its begin, and those that the look took.
   struct Look {
-    double at = 0, seconds = 0, rate = 0;
+    double at = 0, seconds = 0;
+    Rates rates = {};
   };
   // For each kernel that ran since the last call of begin(): whether the system took no thread of this process off its
-  // core meanwhile, the processor time of the process, and the mean rates of the threads' units before and after it.
+  // core meanwhile, the processor time of the process, and the mean rates of the threads before and after it.
   struct Circumstances {
     bool undisturbed = false;
     double cpu_seconds = 0;
-    double rate_before = 0, rate_after = 0;     // 0: not asked for
+    Rates before = {}, after = {};              // 0: not asked for
     std::vector<std::vector<Look>> looks = {};  // by thread that had any of its tasks, where it was watched
   };
   void begin();
@@ -115,7 +117,8 @@ class TestBed {
     double cpu_seconds = 0;
   };
   static Stamp stamp();
-  double mean_rate(size_t look) const;  // of all threads
+  Rates rates_now() const;
+  Rates mean_rates(size_t look) const;  // of all threads
   void look_between();
   struct Watched {
     std::thread::id thread;
@@ -131,8 +134,8 @@ class TestBed {
   std::vector<Stamp> stamps_;  // at the begin of renew and at its end, in turns
   // By task of renew, which has a thread of its own: the others' cores may be slower.
   struct Thread {
-    std::vector<double> rates = {};  // of the units, when stamps were made
-    double rate = 0;                 // the last one that was looked at,
+    std::vector<Rates> rates = {};  // when stamps were made
+    Rates last = {};                // looked at,
     std::chrono::steady_clock::time_point looked = {};
     int patience = 0;  // looks that waiting may still take
   };

@@ -49,7 +49,7 @@ std::vector<cost::Mix> mixes(const std::vector<cost::KernelPrice>& kernels, size
   std::vector<cost::Mix> own(kernels.size());
   cost::Mix all;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    own[i].add(kernels[i].units, kernels[i].seconds, kernels[i].core_share);
+    own[i] = kernels[i].mix;
     all.add(own[i]);
   }
   return kernels.size() == steps ? own : std::vector<cost::Mix>(steps, all);

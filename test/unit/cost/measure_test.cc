@@ -106,43 +106,37 @@ TEST(CoreRate, AHigherOneThatNearlyAsManyHaveComesFirst) {
   EXPECT_EQ(usual_rates(moments({{100, 45}, {52, 55}}), Units::Vectors).vectors, 100);
 }
 
-TEST(CoreRate, TimesAreConvertedAsFarAsTheyAreTheCores) {
-  EXPECT_DOUBLE_EQ(at_usual_rate(3, 50, 100, 1), 1.5);
-  EXPECT_DOUBLE_EQ(at_usual_rate(3, 50, 100, 0), 3);
-  EXPECT_DOUBLE_EQ(at_usual_rate(3, 200, 100, 0.5), 3 * std::sqrt(2.0));
-  EXPECT_EQ(at_usual_rate(3, 50, 0, 1), 3);  // nothing is known
+TEST(CoreRate, RatesNearTheUsualOneCountAsIt) {
   EXPECT_TRUE(is_usual(85, 100));
   EXPECT_TRUE(is_usual(120, 100));
   EXPECT_FALSE(is_usual(60, 100));
   EXPECT_FALSE(is_usual(170, 100));
 }
 
-TEST(CoreRate, RunsAreConvertedStretchByStretch) {
-  const Stretches run = {{2, 50}, {3, 100}, {1, 200}};
-  EXPECT_DOUBLE_EQ(at_usual_rate(run, 100, 1), 1 + 3 + 2);
-  EXPECT_DOUBLE_EQ(at_usual_rate(run, 100, 0), 6);
-  EXPECT_DOUBLE_EQ(at_usual_rate(run, 0, 1), 6);  // nothing is known
-}
-
-// Vectors lose less beside a neighbour than tile registers do: a model of both loses what each of them does, where it runs.
-TEST(CoreRate, RunsOfBothUnitsAreConvertedByBothRates) {
+// Beside a neighbour vectors lose less than tile registers do, and memory hardly anything: each part of a time loses what it does.
+TEST(CoreRate, TimesAreConvertedByWhatTheyAreMadeOf) {
   const Rates usual = {100, 2000}, low = {50, 500};
   Mix mix;
   EXPECT_EQ(mix.slowdown(low, usual), 1);  // nothing is known
-  mix.add(Units::Vectors, 3, 1);
+  mix.add({3, 0, 0});
   EXPECT_DOUBLE_EQ(mix.slowdown(low, usual), 2);
-  mix.add(Units::Tiles, 1, 1);
+  mix.add({0, 1, 0});
   EXPECT_DOUBLE_EQ(mix.slowdown(low, usual), (3 * 2 + 1 * 4) / 4.0);
-  mix.add(Units::Tiles, 2, 0);  // half of the memory's, as the mean of all on these units
-  EXPECT_DOUBLE_EQ(mix.slowdown(low, usual), (3 * 2 + 3 * std::pow(4, 1.0 / 3)) / 6);
+  mix.add({0, 0, 2});
+  EXPECT_DOUBLE_EQ(mix.slowdown(low, usual), (3 * 2 + 1 * 4 + 2 * std::pow(2, 0.2)) / 6.0);
+  EXPECT_DOUBLE_EQ(mix.scaled_to(3).slowdown(low, usual), mix.slowdown(low, usual));
+  EXPECT_DOUBLE_EQ(mix.scaled_to(3).tiles, 0.5);
+  EXPECT_EQ(Mix{}.scaled_to(3).seconds(), 0);
   EXPECT_EQ(mix.slowdown(low, {}), 1);
   EXPECT_EQ(mix.slowdown({}, usual), 1);
+}
 
-  const WatchedRun run = {{2, usual}, {5, low}};
-  EXPECT_DOUBLE_EQ(seconds_of(run), 7);
-  Mix vectors;
-  vectors.add(Units::Vectors, 1, 1);
-  EXPECT_DOUBLE_EQ(at_usual_rates(run, usual, vectors), 2 + 2.5);
+TEST(CoreRate, RunsAreConvertedStretchByStretch) {
+  const Rates usual = {100, 2000}, low = {50, 500};
+  const WatchedRun run = {{2, usual}, {5, low}, {1, {200, 2000}}};
+  EXPECT_DOUBLE_EQ(seconds_of(run), 8);
+  EXPECT_DOUBLE_EQ(at_usual_rates(run, usual, {1, 0, 0}), 2 + 2.5 + 2);
+  EXPECT_DOUBLE_EQ(at_usual_rates(run, {}, {1, 0, 0}), 8);  // nothing is known
 }
 
 TEST(CoreRate, ASurveyHasAMomentPerMillisecondOfAllCores) {
@@ -280,7 +274,7 @@ TEST(TestBed, TheRateIsLookedAtBetweenTheTasksOfALongKernel) {
   for (const TestBed::Look& look : looks) {
     EXPECT_GE(look.at, last + TestBed::kBetweenLooks);
     EXPECT_GT(look.seconds, 0);
-    EXPECT_GT(look.rate, 0);
+    EXPECT_GT(look.rates.vectors, 0);
     last = look.at + look.seconds;
   }
 }

@@ -43,5 +43,23 @@ TEST(Roofline, WeightsOfManyProductsCostNoMoreInOneKernel) {
   EXPECT_GT(seconds(1, true), 2 * seconds(1, false));
 }
 
+// Operands are packed, waited for and multiplied one after the other.
+TEST(Roofline, PartsOfAKernelAddUp) {
+  const loop::Target t = *loop::parse_target("x86-64-v4");
+  const Machine m = nominal_machine(t);
+  Load load;
+  load.work.tile_flops = 1e8;
+  load.work.instructions = 1e6;
+  load.work.bytes = 1e5;
+  const Mix mix = mix_of(load, m, t);
+  EXPECT_GT(mix.vectors, 1e8 / m.flops + 1e6 / m.instructions);
+  EXPECT_EQ(mix.tiles, 0);
+  EXPECT_DOUBLE_EQ(mix.memory, 1e5 / m.l2_bandwidth);
+  EXPECT_DOUBLE_EQ(estimated_seconds(load, m, t), mix.seconds() + m.step_seconds);
+  load.work.split_flops = 1e8;
+  EXPECT_GT(mix_of(load, m, t).tiles, 0);
+  EXPECT_EQ(mix_of(load, m, t).vectors, mix.vectors);
+}
+
 }  // namespace
 }  // namespace isomer::cost
