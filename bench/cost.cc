@@ -65,8 +65,8 @@ void print_warnings(cost::Pricer& pricer) {
 }
 
 void print_steps(const std::vector<cost::KernelPrice>& kernels, const std::vector<double>& runs) {
-  std::printf("  %-40s %6s %10s %10s %8s %8s %7s %7s\n", "step", "tasks", "priced", "run", "more", "analytic", "vectors",
-              "tiles");
+  std::printf("  %-40s %6s %10s %10s %8s %8s %7s %7s\n", "step", "tasks", "priced", "run", "more", "analytic",
+              "vectors", "tiles");
   for (size_t i = 0; i < kernels.size() && kernels.size() == runs.size(); ++i) {
     const cost::KernelPrice& k = kernels[i];
     std::printf("  %-40s %6lld %8.1fus %8.1fus %+6.1fus %+7.0f%% %7.2f %7.2f\n", k.kernel.c_str(),

@@ -28,9 +28,9 @@ struct Subject {
   double flops = 0, bytes = 0;  // the step's: the runtime decides by them whether threads pay
   double expected = 0;          // seconds, about; 0: not known
   double limit = 0;             // seconds: a kernel that is clearly slower is not run again; 0: no limit
-  Mix mix = {};  // not known: its time is that of its units
-  Context context = {};  // in a plan; without reaches: the standard state
-  Code code = {};        // without an entry: it is made first
+  Mix mix = {};                 // not known: its time is that of its units
+  Context context = {};         // in a plan; without reaches: the standard state
+  Code code = {};               // without an entry: it is made first
   bool in_plan() const { return !context.reaches.empty(); }
 };
 

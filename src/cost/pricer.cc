@@ -126,7 +126,8 @@ Expected<PricedRef> Pricer::Impl::make_plan(const ir::Graph& graph, Extent exten
         item_of(out.lowered.functions[f], out.lowered.signatures[f], std::move(roles), step.flops, step.bytes));
   }
   if (!in_context(extent)) return PricedRef(made);
-  const CacheSizes caches{static_cast<uint64_t>(options.target.l2_bytes * options.threads),
+  const CacheSizes caches{static_cast<uint64_t>(options.target.l1_bytes * options.threads),
+                          static_cast<uint64_t>(options.target.l2_bytes * options.threads),
                           static_cast<uint64_t>(last_cache())};
   std::vector<Context> states = contexts(out.lowered, options.threads, caches);
   for (size_t i = 0; i < out.items.size(); ++i) put_in_context(out.items[i], std::move(states[i]));

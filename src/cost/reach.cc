@@ -6,6 +6,7 @@
 #include <bit>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -16,8 +17,9 @@
 namespace isomer::cost {
 namespace {
 
-constexpr uint64_t kSmall = 16;     // an argument of less than one in so many bytes of its step
-constexpr uint64_t kNearShare = 4;  // up to one in so many of the second cache: Near
+constexpr uint64_t kSmall = 16;  // an argument of less than one in so many bytes of its step
+constexpr uint64_t kFetchedAhead = 2 << 10;
+constexpr uint64_t kNearShare = 4;  // up to one in so many of the second cache all is in its near half
 
 // The ranges of a round, cut where one begins or ends, so that each part is touched as a whole.
 class Parts {
@@ -37,10 +39,23 @@ class Parts {
         bytes_.push_back(at[i + 1] - at[i]);
       }
     }
+    std::vector<uint64_t> touched(bytes_.size(), 0);  // what lies between two ranges is nobody's
+    for (const auto& step : round)
+      for (const Touch& t : step)
+        for (const size_t p : of(t)) touched[p] = bytes_[p];
+    bytes_ = std::move(touched);
   }
   size_t count() const { return bytes_.size(); }
   uint64_t total() const { return std::accumulate(bytes_.begin(), bytes_.end(), uint64_t{0}); }
   uint64_t bytes(size_t part) const { return bytes_[part]; }
+  // A small one that begins where the range ends.
+  std::optional<size_t> behind(const Touch& t) const {
+    const auto in = numbers_.find({t.space, t.index});
+    if (in == numbers_.end()) return std::nullopt;
+    const auto it = in->second.find(t.offset + t.bytes);
+    if (it == in->second.end() || bytes_[it->second] == 0 || bytes_[it->second] > kFetchedAhead) return std::nullopt;
+    return it->second;
+  }
   std::vector<size_t> of(const Touch& t) const {
     std::vector<size_t> out;
     if (t.bytes == 0) return out;
@@ -188,6 +203,8 @@ std::vector<std::vector<Reuse>> reuses(const std::vector<std::vector<Touch>>& ro
     for (const auto& range : touched)
       for (const size_t p : range)
         if (!rounds.at(p, time)) rounds.touch(p, time);
+    for (const Touch& t : round[s])
+      if (const auto p = parts.behind(t); p && !rounds.at(*p, time)) rounds.touch(*p, time);
   }
   return out;
 }
@@ -218,8 +235,9 @@ void keep_what_is_read_again(const std::vector<std::vector<Touch>>& round, const
 
 Reach reach_of(uint64_t distance, uint64_t least, const CacheSizes& caches) {
   if (caches.last > 0 && least > caches.last) return {Reach::Kind::Far};
-  if (distance < caches.second / kNearShare) return {Reach::Kind::Near};
+  if (distance < caches.first) return {Reach::Kind::Near};
   const uint64_t second = std::bit_ceil(caches.second);
+  if (distance < caches.second / kNearShare) return {Reach::Kind::Second, second / (2 * kNearShare)};
   const uint64_t bytes = power(distance, second / 2, std::max(2 * second, kLargestPool));
   return {bytes <= second ? Reach::Kind::Second : Reach::Kind::Pool, bytes};
 }

@@ -46,11 +46,12 @@ struct Reuse {
   uint64_t least = 0;     // the least
   size_t step = 0;        // that touched most of it last; the asking one itself, or a later one: in the round before
 };
-// By step and touch.
+// By step and touch. What lies right behind a touched range and is small is fetched with it, before anyone asks.
 std::vector<std::vector<Reuse>> reuses(const std::vector<std::vector<Touch>>& round);
 
 struct CacheSizes {
-  uint64_t second = 0, last = 0;  // bytes: the second caches of all threads together; 0: not known
+  uint64_t first = 0, second = 0,
+           last = 0;  // bytes: the first and the second caches of all threads together; 0: not known
 };
 // Weights that are read several times in a round keep their place in the last cache, which gives up what was used once before what
 // was used again: each reading finds them as near as the nearest does.

@@ -50,7 +50,8 @@ double estimated_seconds(const Load& load, const Machine& machine, const loop::T
     const double rounds = std::ceil(static_cast<double>(load.tasks) / threads);
     const double share = rounds / static_cast<double>(load.tasks);  // of the work, that the busiest thread has
     const double lanes = 1 + (threads - 1) * machine.shared_bandwidth;
-    seconds = (alone.vectors + alone.tiles) * share + alone.memory / std::min(lanes, 1 / share) + machine.region_seconds;
+    seconds =
+        (alone.vectors + alone.tiles) * share + alone.memory / std::min(lanes, 1 / share) + machine.region_seconds;
   }
   return seconds + machine.step_seconds;
 }

@@ -40,9 +40,20 @@ TEST(Reuse, CountsHalfOfWhatWasTouchedTogether) {
 
 // Half of the range lies where another value was before, the other half where it was itself in the round before.
 TEST(Reuse, RangesThatOverlapAreCut) {
-  const auto found = reuses({{arena(0, 100)}, {weight(0, 1000)}, {arena(50, 100)}});
-  EXPECT_EQ(found[2][0].least, 1000U + 25U);  // the weight, and half of what the first step touched with it
-  EXPECT_EQ(found[2][0].distance, (1025U + 1000U + 100U) / 2);  // the weight and all that the first step touched
+  const auto found = reuses({{arena(0, 10000)}, {weight(0, 1000)}, {arena(5000, 10000)}});
+  EXPECT_EQ(found[2][0].least, 1000U + 2500U);  // the weight, and half of what the first step touched with it
+  EXPECT_EQ(found[2][0].distance, (3500U + 1000U + 10000U) / 2);  // the weight and all that the first step touched
+}
+
+// Rows that are written one after the other, of a value that was far away.
+TEST(Reuse, WhatLiesBehindIsFetchedAhead) {
+  const auto rows = reuses({{arena(0, 1000)}, {arena(1000, 1000)}, {weight(0, 100000)}});
+  EXPECT_EQ(rows[0][0].distance, 101000U);
+  EXPECT_EQ(rows[1][0].distance, 500U);
+  const auto apart = reuses({{arena(0, 1000)}, {arena(1064, 1000)}, {weight(0, 100000)}});
+  EXPECT_EQ(apart[1][0].distance, 101000U);
+  const auto large = reuses({{arena(0, 1000)}, {arena(1000, 10000)}, {weight(0, 100000)}});
+  EXPECT_EQ(large[1][0].distance, 101000U);
 }
 
 TEST(Reuse, PlacesOfOtherMemoryAreOthers) {
@@ -56,9 +67,9 @@ TEST(Reuse, WhatIsReadAgainStaysInTheLastCache) {
       {weight(0, 100)}, {weight(1, 80)}, {weight(2, 60)}, {weight(1, 80)}, {weight(2, 60)}};
   auto found = reuses(round);
   EXPECT_EQ(found[1][0].distance, 160U);
-  keep_what_is_read_again(round, {10, 50}, found);  // no cache holds it from one reading to the next
+  keep_what_is_read_again(round, {1, 10, 50}, found);  // no cache holds it from one reading to the next
   EXPECT_EQ(found[1][0].distance, 160U);
-  keep_what_is_read_again(round, {10, 1000}, found);
+  keep_what_is_read_again(round, {1, 10, 1000}, found);
   EXPECT_EQ(found[1][0].distance, 60U);
   EXPECT_EQ(found[2][0].distance, 80U);
   EXPECT_EQ(found[3][0].distance, 60U);
@@ -66,9 +77,12 @@ TEST(Reuse, WhatIsReadAgainStaysInTheLastCache) {
 }
 
 TEST(Reach, ByTheSizesOfTheCaches) {
-  const CacheSizes caches{uint64_t{2} << 20, uint64_t{100} << 20};
+  const CacheSizes caches{uint64_t{64} << 10, uint64_t{2} << 20, uint64_t{100} << 20};
   const auto at = [&](uint64_t bytes) { return reach_of(bytes, bytes, caches); };
   EXPECT_EQ(text(at(0)), "n");
+  EXPECT_EQ(text(at(63 << 10)), "n");
+  EXPECT_EQ(at(64 << 10).kind, Reach::Kind::Second);
+  EXPECT_EQ(at(64 << 10).bytes, uint64_t{256} << 10);
   EXPECT_EQ(text(Reach{Reach::Kind::Near, 0, 256}), "n/256");
   EXPECT_EQ(at(600 << 10).kind, Reach::Kind::Second);
   EXPECT_EQ(at(600 << 10).bytes, uint64_t{1} << 20);
