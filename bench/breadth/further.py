@@ -6,7 +6,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 import torchvision.models as vision
 
-from networks import Of, Residual, add, ids
+from registry import Of, Residual, add, ids
 
 
 def conv(i, o, k=3, s=1, g=1, act=nn.ReLU, d=1):

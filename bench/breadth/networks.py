@@ -13,43 +13,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 import torchvision.models as vision
 
-NETWORKS = {}
-
-
-def network(name, *inputs):
-    """Registers what makes a network and its inputs: shapes of floats, or tensors."""
-    def put(make):
-        NETWORKS[name] = (make, [torch.zeros(i) if isinstance(i, tuple) else i for i in inputs])
-        return make
-    return put
-
-
-def add(name, make, *inputs):
-    network(name, *inputs)(make)
-
-
-def ids(*shape):
-    return torch.zeros(shape, dtype=torch.int64)
-
-
-class Of(nn.Module):
-    """One result of a module that has several."""
-
-    def __init__(self, module, which):
-        super().__init__()
-        self.module, self.which = module, which
-
-    def forward(self, *x):
-        return self.module(*x)[self.which]
-
-
-class Residual(nn.Module):
-    def __init__(self, *layers, scale=1.0):
-        super().__init__()
-        self.body, self.scale = nn.Sequential(*layers), scale
-
-    def forward(self, x):
-        return x + self.body(x) * self.scale
+import further
+from registry import NETWORKS, Of, Residual, add, ids
 
 
 def block(i, o, norm=nn.BatchNorm2d, act=nn.ReLU, **more):
@@ -365,9 +330,7 @@ def write(name, path):
 
 def main():
     warnings.filterwarnings('ignore')
-    sys.modules['networks'] = sys.modules[__name__]  # further.py adds to the same list
-    from further import FAMILIES
-    for family in (classifiers, segmentation, pictures, sounds, sequences) + FAMILIES:
+    for family in (classifiers, segmentation, pictures, sounds, sequences) + further.FAMILIES:
         family()
     folder, wanted = sys.argv[1], sys.argv[2:] or list(NETWORKS)
     os.makedirs(folder, exist_ok=True)
