@@ -17,9 +17,9 @@
 namespace isomer::cost {
 namespace {
 
-constexpr uint64_t kSmall = 16;  // an argument of less than one in so many bytes of its step
-constexpr uint64_t kFetchedAhead = 2 << 10;
-constexpr uint64_t kNearShare = 4;  // up to one in so many of the second cache all is in its near half
+constexpr uint64_t kSmall = 16;              // an argument of less than one in so many bytes of its step
+constexpr uint64_t kFetchedAhead = 2 << 10;  // bytes behind what a step touches that are there when the next one asks
+constexpr uint64_t kNearShare = 4;           // up to one in so many of the second cache all is in its near half
 
 // The ranges of a round, cut where one begins or ends, so that each part is touched as a whole.
 class Parts {

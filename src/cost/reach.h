@@ -49,9 +49,10 @@ struct Reuse {
 // By step and touch. What lies right behind a touched range and is small is fetched with it, before anyone asks.
 std::vector<std::vector<Reuse>> reuses(const std::vector<std::vector<Touch>>& round);
 
+// In bytes; 0: not known.
 struct CacheSizes {
-  uint64_t first = 0, second = 0,
-           last = 0;  // bytes: the first and the second caches of all threads together; 0: not known
+  uint64_t first = 0, second = 0;  // those of all threads together
+  uint64_t last = 0;
 };
 // Weights that are read several times in a round keep their place in the last cache, which gives up what was used once before what
 // was used again: each reading finds them as near as the nearest does.
