@@ -69,9 +69,10 @@ void print_steps(const std::vector<cost::KernelPrice>& kernels, const std::vecto
               "vectors", "tiles");
   for (size_t i = 0; i < kernels.size() && kernels.size() == runs.size(); ++i) {
     const cost::KernelPrice& k = kernels[i];
+    const cost::Mix share = k.mix.scaled_to(1);
     std::printf("  %-40s %6lld %8.1fus %8.1fus %+6.1fus %+7.0f%% %7.2f %7.2f\n", k.kernel.c_str(),
                 static_cast<long long>(k.tasks), k.seconds * 1e6, runs[i] * 1e6, (k.seconds - runs[i]) * 1e6,
-                (k.estimate / runs[i] - 1) * 100, k.mix.vectors / k.mix.seconds(), k.mix.tiles / k.mix.seconds());
+                (k.estimate / runs[i] - 1) * 100, share.vectors, share.tiles);
   }
 }
 

@@ -56,7 +56,7 @@ struct WatchedStretch {
 using WatchedRun = std::vector<WatchedStretch>;
 double seconds_of(const WatchedRun& run);
 double at_usual_rates(const WatchedRun& run, const Rates& usual, const Mix& mix);
-// Whether the two are so close that the share hardly matters.
+// Whether the two are so close that hardly anything is converted.
 bool is_usual(double rate, double usual);
 
 }  // namespace isomer::cost

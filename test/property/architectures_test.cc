@@ -10,6 +10,7 @@
 #include "rewrite/apply.h"
 #include "rewrite/library.h"
 #include "test/compiled_models.h"
+#include "test/narrower_targets.h"
 #include "test/random_architecture.h"
 #include "test/random_bytes.h"
 
@@ -109,20 +110,6 @@ TEST(Architectures, AgreeWithTheInterpreterWhateverTheLabels) {
   });
 }
 
-// Named targets of the host's kind whose instructions it has.
-std::vector<loop::Target> narrower_targets(const loop::Target& host) {
-  // What every CPU of a kind has stands in the list of a named target, and not in what the host says of itself.
-  const auto there = [&](const std::string& feature) {
-    const bool special = feature.starts_with("a") || feature == "fma" || feature == "dotprod";
-    return !special || host.has(feature);
-  };
-  std::vector<loop::Target> out;
-  for (const std::string_view name : loop::target_names())
-    if (auto t = loop::parse_target(name); t.ok() && t->arch == host.arch && std::ranges::all_of(t->features, there))
-      out.push_back(*std::move(t));
-  return out;
-}
-
 // What is wrong with the code for one of these, or "".
 std::string fault_on(const loop::Target& target, const RandomModel& m, const Reference& expected, bool poison,
                      bool strict = false) {
@@ -143,7 +130,7 @@ TEST(Architectures, AgreeWithTheInterpreterOnNarrowerCpus) {
   const auto host = codegen::host_target();
   ASSERT_TRUE(host.ok());
   const std::vector<loop::Target> targets = narrower_targets(*host);
-  if (targets.empty()) GTEST_SKIP() << "this CPU has no AVX2 or no FMA and cannot run code for x86-64-v3";
+  if (targets.empty()) GTEST_SKIP() << kRunsNone;
   try_networks([&](const Case& c) {
     return fault_on(targets[c.seed % targets.size()], {c.ready, c.model.inputs}, c.expected, c.poison());
   });

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "test/loop_programs.h"
+#include "test/narrower_targets.h"
 #include "test/random_schedule.h"
 #include "test/run_kernel.h"
 
@@ -57,11 +58,15 @@ void run_cases(uint64_t seed, uint64_t cases, const std::optional<loop::Target>&
 }
 
 TEST(CodegenSchedule, RandomSchedulesKeepTheValue) { run_cases(500000, 80); }
-TEST(CodegenSchedule, OnNarrowerVectors) {
-  auto host = host_target();
-  if (!host.ok() || host->arch != loop::Arch::X86_64 || !host->has("avx2"))
-    GTEST_SKIP() << "this CPU has no AVX2 and cannot run code for x86-64-v3";
-  run_cases(600000, 30, *loop::parse_target("x86-64-v3"));
+TEST(CodegenSchedule, OnNarrowerTargets) {
+  const auto host = host_target();
+  ASSERT_TRUE(host.ok());
+  const auto targets = testing::narrower_targets(*host);
+  if (targets.empty()) GTEST_SKIP() << testing::kRunsNone;
+  for (const loop::Target& target : targets) {
+    SCOPED_TRACE(target.name);
+    run_cases(600000, 30, target);
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "te/eval.h"
 #include "te/print.h"
+#include "test/narrower_targets.h"
 #include "test/random_kernel.h"
 
 namespace isomer::codegen {
@@ -67,12 +68,15 @@ void run_seeds(uint64_t first, int count, bool floats, const std::optional<loop:
 
 TEST(CodegenProperty, ExpressionsOfAllTypes) { run_seeds(1, 80, true); }
 TEST(CodegenProperty, IntegersAsTheyShip) { run_seeds(10000, 80, false); }
-TEST(CodegenProperty, WithoutMasks) {
-  auto target = loop::parse_target("x86-64-v3");
-  auto host = host_target();
-  if (!host.ok() || host->arch != loop::Arch::X86_64 || !host->has("avx2"))
-    GTEST_SKIP() << "this CPU has no AVX2 and cannot run code for x86-64-v3";
-  run_seeds(20000, 40, true, *target);
+TEST(CodegenProperty, OnNarrowerTargets) {
+  const auto host = host_target();
+  ASSERT_TRUE(host.ok());
+  const auto targets = testing::narrower_targets(*host);
+  if (targets.empty()) GTEST_SKIP() << testing::kRunsNone;
+  for (const loop::Target& target : targets) {
+    SCOPED_TRACE(target.name);
+    run_seeds(20000, 40, true, target);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "loop/intrinsics.h"
+#include "test/narrower_targets.h"
 #include "test/run_kernel.h"
 
 namespace isomer::codegen {
@@ -88,12 +89,15 @@ TEST(Tile, ProductsWithTails) {
   check_target(*host);
 }
 
-TEST(Tile, ProductsWithTailsOnNarrowerVectors) {
-  auto host = host_target();
+TEST(Tile, ProductsWithTailsOnNarrowerTargets) {
+  const auto host = host_target();
   ASSERT_TRUE(host.ok());
-  if (host->arch != loop::Arch::X86_64 || !host->has("avx2") || !host->has("fma"))
-    GTEST_SKIP() << "this CPU has no AVX2 or no FMA and cannot run code for x86-64-v3";
-  check_target(*loop::parse_target("x86-64-v3"));
+  const auto targets = testing::narrower_targets(*host);
+  if (targets.empty()) GTEST_SKIP() << testing::kRunsNone;
+  for (const loop::Target& target : targets) {
+    SCOPED_TRACE(target.name);
+    check_target(target);
+  }
 }
 
 // The text between a label and the branch back to it, for every loop without a loop inside.

@@ -56,7 +56,8 @@ TEST(Taso, RefusesBrokenText) {
 // With the release's file at hand ($ISOMER_TASO_RULES): all of it is read, and all but the four known rules are stated.
 TEST(Taso, ReadsTheRelease) {
   const char* path = std::getenv("ISOMER_TASO_RULES");
-  if (!path) GTEST_SKIP() << "TASO's rule file is not ours to ship; set ISOMER_TASO_RULES to a copy of it";
+  if (!path)
+    GTEST_SKIP() << "TASO's released rules are not ours to ship; set ISOMER_TASO_RULES to their text (CONTRIBUTING.md)";
   std::ifstream in(path);
   std::stringstream text;
   text << in.rdbuf();
