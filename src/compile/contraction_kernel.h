@@ -110,7 +110,6 @@ class ContractionKernel {
   void pack_split(const Linear& at, int value);
   loop::Stmt pack_pair(const Linear& at, const LoopAxis& task, const te::Expr& pair, bool half, Kernel& pack,
                        const std::function<loop::Stmt(const te::Expr&, const te::Expr&)>& store);
-  bool rows_collide(int64_t bytes) const;
   bool in_place(bool split) const;
   bool in_place() const { return in_place(split_); }
   // So many that tiles which take whole registers of rows stay inside.

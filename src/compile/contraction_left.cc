@@ -5,6 +5,7 @@
 
 #include "compile/contraction_kernel.h"
 #include "compile/finish.h"
+#include "compile/rows_apart.h"
 #include "te/simplify.h"
 
 namespace isomer::compile {
@@ -15,9 +16,6 @@ using te::Expr;
 
 namespace {
 
-// Rows so many bytes apart fall into two sets of the first cache.
-constexpr int64_t kBadStride = 2048;
-
 // An odd number of cache lines, so that rows do not fall into the same sets.
 int64_t odd_lines(int64_t elements, int64_t line) {
   const int64_t lines = ceil_div(elements, line);
@@ -26,13 +24,6 @@ int64_t odd_lines(int64_t elements, int64_t line) {
 
 }  // namespace
 
-// Whether rows so far apart push each other out of the first cache so much that gathering them costs less: all of them lie
-// in the same sets, or half of them, and the more panels read them the more it costs.
-bool ContractionKernel::rows_collide(int64_t bytes) const {
-  if (bytes % kBadStride != 0) return false;
-  return n_.total() >= (bytes % (2 * kBadStride) == 0 ? 384 : 1024);
-}
-
 bool ContractionKernel::in_place(bool split) const {
   if (split || takes_prologue()) return false;
   const bool always = c_.where->kind == te::Kind::Int && c_.where->integer != 0;
@@ -40,7 +31,7 @@ bool ContractionKernel::in_place(bool split) const {
   if (!k_.list.empty() && step(left_.at, k_) != 1) return false;
   // Tiles read whole steps of the depth and whole registers of rows.
   if (bytes_ && (k_.total() % unit() != 0 || whole_tiles(m_.total()) != m_.total())) return false;
-  return m_.total() <= 4 || !rows_collide(step(left_.at, m_) * element_bytes());
+  return m_.total() <= 4 || !worth_gathering(step(left_.at, m_) * element_bytes(), n_.total());
 }
 
 // A prologue is computed on the way where no element is brought along twice.

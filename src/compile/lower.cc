@@ -42,6 +42,7 @@ class Lowering {
   void write_in_place();
   bool shares(size_t step, const std::map<int, std::pair<size_t, size_t>>& uses);
   void name_functions();
+  uint64_t stored_bytes(int value) const;
   void place_values();
   void turn_around();
   int root(int value) const;
@@ -185,7 +186,7 @@ bool Lowering::shares(size_t step, const std::map<int, std::pair<size_t, size_t>
       const int from = root(k.arguments[r].value);
       if (k.function.buffers[r].written || k.arguments[r].packing || !plain(k.arguments[r].value)) continue;
       if (g_.values[static_cast<size_t>(from)].constant || ports_.count(from) || uses.at(from).second != step) continue;
-      if (g_.values[static_cast<size_t>(from)].bytes() != g_.values[static_cast<size_t>(out)].bytes()) continue;
+      if (stored_bytes(from) != stored_bytes(out)) continue;
       const auto same = std::count_if(k.arguments.begin(), k.arguments.end(),
                                       [&](const Argument& a) { return root(a.value) == from; });
       if (same != 1 || !may_share(k.function, static_cast<int>(r), static_cast<int>(w))) continue;
@@ -230,6 +231,13 @@ uint32_t Lowering::weight(const Argument& a) {
   return index;
 }
 
+uint64_t Lowering::stored_bytes(int value) const {
+  const auto v = static_cast<size_t>(value);
+  const auto all = static_cast<uint64_t>(g_.values[v].bytes());
+  return v < layouts_.size() ? std::max(all, static_cast<uint64_t>(layouts_[v].span) * size_of(g_.values[v].dtype))
+                             : all;
+}
+
 // Inputs, outputs and constants lie where they are; what is left shares the arena.
 void Lowering::place_values() {
   std::map<int, Place> places;
@@ -244,7 +252,7 @@ void Lowering::place_values() {
       const StageValue& v = g_.values[static_cast<size_t>(value)];
       if (v.constant || places.count(value)) continue;
       const auto [it, fresh] = interval_of.try_emplace(value, intervals.size());
-      if (fresh) intervals.push_back({static_cast<uint64_t>(v.bytes()), static_cast<int>(s), static_cast<int>(s)});
+      if (fresh) intervals.push_back({stored_bytes(value), static_cast<int>(s), static_cast<int>(s)});
       intervals[it->second].last = static_cast<int>(s);
     }
   for (const auto& [value, over] : inside_)

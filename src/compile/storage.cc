@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "compile/rows_apart.h"
 #include "te/substitute.h"
 
 namespace isomer::compile {
@@ -68,6 +69,7 @@ class Chooser {
         follow_first_part(g.stages[s]);
       }
     }
+    set_rows_apart(g, groups, fixed_, layouts_);
     for (size_t v = 0; v < g.values.size(); ++v)
       if (g.values[v].host >= 0) settle(v);
   }

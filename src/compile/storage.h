@@ -1,5 +1,6 @@
-// How values lie in memory: for each value an order of its axes, outermost first; dense, or a part of a dense one. The graph's axes never change;
-// channels last between convolutions is nothing but an order.
+// How values lie in memory: for each value an order of its axes, outermost first; dense, with a line between rows that would
+// push each other out of the first cache, or a part of another one. The graph's axes never change; channels last between
+// convolutions is nothing but an order.
 // Invariant: inputs and outputs of the model, and both sides of a view, are row-major (axes of extent 1 aside).
 #pragma once
 
@@ -14,7 +15,7 @@ namespace isomer::compile {
 struct Layout {
   std::vector<int> order;        // dims, outermost first
   std::vector<int64_t> strides;  // by dim, in elements
-  int64_t span = 0;              // elements from the first to the last, both included; holes of a part count
+  int64_t span = 0;              // elements from the first to the last, both included; holes count
   int64_t offset = 0;            // of a part: where it starts in its outermost host, in elements
 };
 

@@ -15,11 +15,17 @@ using te::Expr;
 
 using te::Kind;
 
+namespace {
+
+constexpr int64_t kMostWritten = 200;  // more are not kept decoded, and instructions of ten bytes come too slowly then
+
+}  // namespace
+
 bool Windows::written_out() const {
   int64_t points = width_;
   for (const auto* list : {&s_.across, &s_.deep})
     for (const Reduced& r : *list) points *= r.extent;
-  return points <= kMostStatements;
+  return points <= kMostWritten;
 }
 
 bool Windows::counts(int64_t x, const Point& taps) const {

@@ -6,6 +6,7 @@
 #include "compile/finish.h"
 
 #include <algorithm>
+#include <set>
 
 #include "te/simplify.h"
 #include "te/substitute.h"
@@ -21,6 +22,8 @@ namespace {
 constexpr size_t kMostBorderTiles = 8;  // beyond, the code is larger than what it saves
 constexpr int64_t kWidestGroup = 32;    // channels of a group
 constexpr int64_t kLine = 64;           // bytes that memory moves at once
+constexpr int64_t kShuffled = 4;        // floats that shuffles move about for nothing more
+constexpr int64_t kLookedAt = 8;        // positions of a tile
 
 }  // namespace
 
@@ -49,6 +52,21 @@ bool Windows::lanes_fit(int64_t lanes) const {
     if (most >= by_group || by_group * (lanes / s_.group) > scene_.lanes(DType::F32)) return false;
   }
   return true;
+}
+
+// Of vectors that hold several groups, or one. One element to all lanes is part of a load; to the lanes of each group it is a
+// shuffle more for each load, and two where a group is wider than what shuffles move about, but the vectors are longer.
+bool Windows::narrow_is_better() const {
+  const int64_t shuffles = s_.group > kShuffled ? 2 : 1, vectors = lanes_ / s_.group;
+  std::set<std::pair<const te::Node*, int64_t>> loads;
+  int64_t sums = 0;
+  for (int64_t p = 0; p < kLookedAt; ++p)
+    each_point(s_.across, [&](const Point& at) {
+      ++sums;
+      for (const Source& s : s_.sources)
+        if (s.spread) loads.emplace(s.node, shift(s, p, at));
+    });
+  return sums * vectors < sums + shuffles * static_cast<int64_t>(loads.size());
 }
 
 Packing Windows::packing(const Source& source) const {

@@ -25,6 +25,7 @@ class Windows : KernelWriter {
       : scene_(scene), group_(group), s_(std::move(shape)), stage_(scene.stage(group.stages[0])), totals_(totals) {
     lanes_ = scene.lanes(DType::F32);
     while (lanes_ > 1 && !lanes_fit(lanes_)) lanes_ /= 2;
+    if (spreads(lanes_) && narrow_is_better()) lanes_ = s_.group;
     // Enough sums at once to hide the latency of one; more where what is loaded once is used often.
     const bool many = s_.taps() >= 16 && !spreads(lanes_);
     const int64_t most = (many ? 14 : 8) / (scene.target.vector_registers >= 32 ? 1 : 2);
@@ -56,6 +57,7 @@ class Windows : KernelWriter {
   };
 
   bool lanes_fit(int64_t lanes) const;
+  bool narrow_is_better() const;
   // Whether a vector of so many lanes holds several groups.
   bool spreads(int64_t lanes) const {
     return s_.group < lanes &&

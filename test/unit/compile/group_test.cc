@@ -228,6 +228,53 @@ TEST(Storage, RowsLieTogetherWhateverOrderTheyComeFrom) {
   expect_compiles(text);
 }
 
+// The layout of what a named node computes, or of what is computed with it.
+compile::Layout layout_of(const std::string& text, const std::string& name) {
+  const Grouped g = group(text);
+  const auto layouts = compile::choose_layouts(g.stages, g.groups);
+  for (size_t v = 0; v < g.stages.values.size(); ++v)
+    if (g.stages.values[v].name == name) return layouts[v];
+  ADD_FAILURE() << "no value " << name;
+  return {};
+}
+
+// A product makes %a, of 512 channels; `rest` reads it.
+std::string after_512_channels(const std::string& rest) {
+  return R"(graph @g(%x: f32[1,8,6,7], %w: f32[512,8,1,1], %v: f32[512,16,3,3], %u: f32[16,512,1,1], %many: f32[1024,512,1,1]) {
+    %a = conv(%x, %w) )" +
+         rest + " }";
+}
+
+TEST(Storage, RowsThatWouldPushEachOtherOutOfTheFirstCacheLieALineApart) {
+  const int64_t pitch = 512 + 16;
+  const auto expect_apart = [&](const std::string& rest) {
+    const compile::Layout l = layout_of(after_512_channels(rest), "a");
+    EXPECT_EQ(l.strides, (std::vector<int64_t>{42 * pitch, 1, 7 * pitch, pitch})) << rest;
+    EXPECT_EQ(l.span, 41 * pitch + 512) << rest;
+  };
+  const auto expect_dense = [](const std::string& rest) {
+    EXPECT_EQ(layout_of(after_512_channels(rest), "a").span, 42 * 512) << rest;
+  };
+  expect_apart("return conv(%a, %u)");
+  expect_apart("return conv(%a, %v){group=32, strides=[2,2]}");
+  expect_dense("return conv(%a, %many)");  // gathers its rows, with so many columns
+  expect_dense("return relu(%a)");
+  expect_dense("return conv(%a, %u), %a");                           // the model's outputs are as it says
+  expect_dense("return conv(%a, %u), gather(%a, [3,1,2]){axis=2}");  // each index is checked
+}
+
+TEST(Storage, WhatLiesBetweenRowsIsNeverRead) {
+  for (const char* convolution : {"conv(%a, %v){group=32, strides=[2,2], pads=[1,1,1,1]}",
+                                  "conv(%a, %v){group=32, pads=[1,1,1,1]}", "conv(relu(%a), %u)"})
+    expect_compiles(after_512_channels(std::string("return ") + convolution));
+  for (const char* rest :
+       {"global_average_pool(%a)", "softmax(%a){axis=1}", "reduce_max(%a, [2,3])", "transpose(%a){perm=[2,0,1,3]}",
+        "add(%a, max_pool(%a){kernel_shape=[3,3], pads=[1,1,1,1]})", "concat(%a, neg(%a)){axis=1}",
+        "concat(%a, %a){axis=3}", "slice(%a, [1,1], [6,7], [2,3], [2,2])", "reshape(%a, [512,42])", "conv(%a, %many)",
+        "layer_normalization(%a, 1.0){axis=3}"})
+    expect_compiles(after_512_channels(std::string("return conv(%a, %u), ") + rest));
+}
+
 TEST(Group, PartsThatAreReshapedAndTransposedAreReadInPlace) {
   const char* text = R"(graph @g(%x: f32[1,10,36], %w: f32[36,36]) {
     %q, %k, %v = split(matmul(%x, %w)){axis=2, num_outputs=3}

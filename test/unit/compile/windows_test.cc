@@ -59,7 +59,7 @@ TEST(Windows, GroupsOfEveryWidth) {
   };
   for (const Case c : {Case{8, 8, 4}, Case{16, 16, 4}, Case{64, 64, 16}, Case{32, 32, 4}, Case{64, 64, 4},
                        Case{64, 64, 2}, Case{16, 32, 4}, Case{32, 16, 4}, Case{24, 24, 6}, Case{18, 36, 6},
-                       Case{20, 20, 4}, Case{12, 24, 12}, Case{40, 40, 2}})
+                       Case{20, 20, 4}, Case{12, 24, 12}, Case{40, 40, 2}, Case{48, 48, 6}, Case{80, 80, 10}})
     expect_compiles(
         window_layer({1, c.in, 6, 11}, {c.out, c.in / c.groups, 3, 3},
                      fmt::format("group={}, strides=[1,{}], pads=[1,1,1,1]", c.groups, 1 + c.groups % 4 / 2)));
