@@ -125,8 +125,7 @@ class Counter {
         seen_.clear();
         points_ = times * (vector_ < 0 ? 1 : lanes());
         touch(s->buffer, points_);
-        const double moved = s->combiner ? 3 : 1;
-        work_.instructions += times * (moved + access(s->buffer, s->indices) + value(s->value));
+        work_.instructions += times * (stored(*s) + access(s->buffer, s->indices) + value(s->value));
         return;
       }
       case loop::StmtKind::Prefetch: return;
@@ -141,12 +140,32 @@ class Counter {
     }
   }
 
+  // What a store takes beyond its value. A sum in a register takes what it adds as it comes: a product with one operand out of memory
+  // is one instruction.
+  double stored(const loop::StmtNode& s) const {
+    if (!in_register(s.buffer, s.indices)) return s.combiner ? 3 : 1;
+    if (!s.combiner) return 0;
+    const bool product = s.value->kind == Kind::Binary && s.value->binary == BinaryOp::Mul;
+    return product ? (reads(s.value) ? -1 : 0) : 1;
+  }
+
+  // Elements of a local buffer at places that are known when the code is made.
+  bool in_register(int buffer, const std::vector<Expr>& indices) const {
+    return f_.buffers[static_cast<size_t>(buffer)].scope == loop::Scope::Local &&
+           std::none_of(indices.begin(), indices.end(), [&](const Expr& i) {
+             return std::any_of(running_.begin(), running_.end(), [&](int var) { return uses(i, var); });
+           });
+  }
+
   void loop(const loop::StmtNode& s, double times) {
     const double extent = std::max(0.0, middle(s.extent));
     middles_[s.var] = std::floor(extent / 2);
     if (s.loop != loop::LoopKind::Vector) {
-      if (s.loop != loop::LoopKind::Unroll) work_.instructions += times * extent;
-      return stmt(s.body[0], times * extent);
+      const bool runs = s.loop != loop::LoopKind::Unroll;
+      if (runs) work_.instructions += times * extent, running_.push_back(s.var);
+      stmt(s.body[0], times * extent);
+      if (runs) running_.pop_back();
+      return;
     }
     const int outer = vector_;
     vector_ = s.var;
@@ -192,7 +211,7 @@ class Counter {
         for (const Expr& i : e->args)
           if (reads(i)) inside += value(i);
         touch(e->tensor, points_);
-        return inside + 1 + access(e->tensor, e->args);
+        return inside + (in_register(e->tensor, e->args) ? 0 : 1) + access(e->tensor, e->args);
       }
       case Kind::Unary: return weight(e->unary) + all(e->args);
       case Kind::Binary: return weight(e->binary) + all(e->args);
@@ -218,6 +237,7 @@ class Counter {
   const loop::Target& target_;
   Work work_;
   std::map<int, double> middles_;  // by variable
+  std::vector<int> running_;       // variables of the loops that we are in and that stay loops
   std::set<const void*> seen_;     // what is shared is computed once
   int vector_ = -1;                // the variable of the vector loop we are in
   double points_ = 0;              // elements that the statement at hand computes in all

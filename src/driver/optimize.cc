@@ -284,6 +284,14 @@ class Optimization {
     return size_t{0};
   }
 
+  std::string why_unchanged(const std::vector<Candidate>& all) const {
+    if (all.size() > 1)
+      return fmt::format(
+          "the rewrites that were found do not make the model clearly faster when it is run ({:.3f} ms to {:.3f} ms)",
+          1e3 * all[0].fastest, 1e3 * all.back().fastest);
+    return given() || searches() ? "no rewrite makes the model faster" : "nothing was searched: the budget is zero";
+  }
+
   // Runs and times the candidates against the input.
   Expected<void> choose(EndCheck& end) {
     const std::vector<Tensor>& inputs = end.sets()[0];
@@ -300,19 +308,11 @@ class Optimization {
     if (all[taken].foreseen) ISOMER_CHECK_OK(test_applications(all[taken].steps));
     if (out_.culprit) return {};
     out_.before = candidates_->figures(all[0]);
-    const double input = all[0].fastest;
     ISOMER_TRY(const bool simplified, simplify(all[taken], end));
     if (!simplified && !out_.culprit) ISOMER_CHECK_OK(check(all[taken], end));
     if (out_.culprit) return {};
     out_.changed = taken > 0 || simplified;
-    if (!out_.changed)
-      out_.why_not =
-          all.size() == 1
-              ? "no rewrite makes the model faster"
-              : fmt::format(
-                    "the rewrites that were found do not make the model clearly faster when it is run ({:.3f} "
-                    "ms to {:.3f} ms)",
-                    1e3 * input, 1e3 * all.back().fastest);
+    if (!out_.changed) out_.why_not = why_unchanged(all);
     out_.after = candidates_->figures(all[taken]);
     const bool by_estimate = simplified || all[taken].foreseen;
     if (!given()) search::add_timed(out_.considered, out_.steps, all[taken].steps);

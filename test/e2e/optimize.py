@@ -64,6 +64,7 @@ class Optimize(unittest.TestCase):
     def test_no_budget_returns_the_input(self):
         answer = json.loads(isomer('optimize', 'zoo:tiny', '--budget', '0', '-o', self.path('t.onnx'), '--json').stdout)
         self.assertFalse(answer['changed'])
+        self.assertIn('nothing was searched', answer['why_not'])
         isomer('compare', 'zoo:tiny', self.path('t.onnx'))
 
     def test_the_store_remembers_a_search_that_a_clock_ended(self):
