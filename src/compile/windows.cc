@@ -1,7 +1,7 @@
 // Reductions over windows that keep their channels apart or nearly so: depthwise and grouped convolutions, pools. A register
 // tile is a few neighbouring positions of one vector of channels. The taps that fall outside are known for the tiles at
-// the border when the model is compiled, so that no tile asks; a group that is narrower than a vector is read as one vector
-// whose lanes are then spread.
+// the border when the model is compiled, so that no tile asks; groups that are narrower than a vector are read as one vector
+// whose lanes are then spread, or by vectors of their own width.
 #include "compile/windows.h"
 #include "compile/finish.h"
 
