@@ -1,16 +1,17 @@
 // Targets other than the host's own whose code it can run, so that each is tested where that is possible.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "codegen/codegen.h"
 #include "loop/target.h"
 
 namespace isomer::testing {
-
-// Why a test has nothing to run: every x86-64 target asks for as much as x86-64-v3, and every ARM has one.
-constexpr const char* kRunsNone = "this CPU has no AVX2 or no FMA and runs the code of no named target";
 
 // Named targets of the host's kind whose instructions it has.
 inline std::vector<loop::Target> narrower_targets(const loop::Target& host) {
@@ -24,6 +25,24 @@ inline std::vector<loop::Target> narrower_targets(const loop::Target& host) {
     if (auto t = loop::parse_target(name); t.ok() && t->arch == host.arch && std::ranges::all_of(t->features, there))
       out.push_back(*std::move(t));
   return out;
+}
+
+// The body of a test. Where there is none it is skipped: every x86-64 target asks for as much as x86-64-v3, and every ARM has one.
+inline void with_narrower_targets(const std::function<void(const std::vector<loop::Target>&)>& test) {
+  const auto host = codegen::host_target();
+  ASSERT_TRUE(host.ok());
+  const std::vector<loop::Target> targets = narrower_targets(*host);
+  if (targets.empty()) GTEST_SKIP() << "this CPU has no AVX2 or no FMA and runs the code of no named target";
+  test(targets);
+}
+
+inline void on_narrower_targets(const std::function<void(const loop::Target&)>& test) {
+  with_narrower_targets([&](const std::vector<loop::Target>& targets) {
+    for (const loop::Target& target : targets) {
+      SCOPED_TRACE(target.name);
+      test(target);
+    }
+  });
 }
 
 }  // namespace isomer::testing

@@ -75,16 +75,10 @@ std::optional<JoinedParts> joined(const StageGraph& g, const ModelStage& s) {
 
 class Hosting {
  public:
-  explicit Hosting(StageGraph& g) : g_(g), pinned_(g.values.size()) {
+  explicit Hosting(StageGraph& g) : g_(g), pinned_(read_by_index(g)) {
     for (const int v : g.outputs) pin(v);
-    for (const ModelStage& s : g.stages) {
+    for (const ModelStage& s : g.stages)
       if (s.view_of >= 0) pin(s.value), pin(s.view_of);
-      te::for_each_node(s.body, [&](const Expr& n) {
-        if (n->kind != Kind::Read) return;
-        for (const Expr& i : n->args)
-          if (!values_read(i).empty()) pin(n->tensor);  // checked index by index, so it keeps its dims
-      });
-    }
   }
 
   // Later wholes first: a smaller one that is the beginning of a larger one then is a part of it.

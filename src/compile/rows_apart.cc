@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/contains.h"
-#include "te/substitute.h"
 
 namespace isomer::compile {
 namespace {
@@ -14,17 +13,13 @@ constexpr int64_t kBadStride = 2048;  // bytes: rows so far apart fall into two 
 constexpr int64_t kLine = 64;         // bytes that memory moves at once
 constexpr int64_t kWays = 8;          // lines of one set that the first cache holds, or more
 
-// Values that stay as they are: wholes and their parts, whose rows differ, and what is read at positions found in data, where
-// each index is checked against dims that leave nothing between rows.
-std::vector<bool> dense_values(const StageGraph& g, std::vector<bool> dense) {
-  for (size_t v = 0; v < g.values.size(); ++v)
+// Values that stay as they are: fixed ones, wholes and their parts, whose rows differ, and what is read by index.
+std::vector<bool> dense_values(const StageGraph& g, const std::vector<bool>& fixed) {
+  std::vector<bool> dense = read_by_index(g);
+  for (size_t v = 0; v < g.values.size(); ++v) {
+    dense[v] = dense[v] || fixed[v];
     if (const int host = g.values[v].host; host >= 0) dense[v] = dense[static_cast<size_t>(host)] = true;
-  for (const ModelStage& s : g.stages)
-    te::for_each_node(s.body, [&](const Expr& n) {
-      if (n->kind == te::Kind::Read &&
-          std::any_of(n->args.begin(), n->args.end(), [](const Expr& i) { return !values_read(i).empty(); }))
-        dense[static_cast<size_t>(n->tensor)] = true;
-    });
+  }
   return dense;
 }
 

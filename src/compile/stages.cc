@@ -30,6 +30,17 @@ std::vector<int> values_read(const Expr& e) {
   return out;
 }
 
+std::vector<bool> read_by_index(const StageGraph& graph) {
+  std::vector<bool> out(graph.values.size());
+  for (const ModelStage& s : graph.stages)
+    te::for_each_node(s.body, [&](const te::Expr& n) {
+      if (n->kind == te::Kind::Read &&
+          std::any_of(n->args.begin(), n->args.end(), [](const te::Expr& i) { return !values_read(i).empty(); }))
+        out[static_cast<size_t>(n->tensor)] = true;
+    });
+  return out;
+}
+
 std::vector<std::vector<int>> StageGraph::readers() const {
   std::vector<std::vector<int>> out(values.size());
   for (size_t s = 0; s < stages.size(); ++s)

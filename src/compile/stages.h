@@ -63,6 +63,9 @@ int add_copy(StageGraph& graph, int value);
 // The values that an expression reads, each once, in order of first appearance.
 std::vector<int> values_read(const te::Expr& e);
 
+// By value: whether it is read at positions found in data. Each index is checked against its dims, so it keeps them.
+std::vector<bool> read_by_index(const StageGraph& graph);
+
 // All nodes of the graph as stages; a diagnostic names the first node that has none. Axes whose size has symbols of `bounds` are as
 // long as these allow: elements past the end are zero, and nothing is reduced over them.
 Expected<StageGraph> stages_of(const ir::Graph& graph, const ir::OpTable& table, const Bounds& bounds = {});

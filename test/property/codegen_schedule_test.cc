@@ -59,14 +59,7 @@ void run_cases(uint64_t seed, uint64_t cases, const std::optional<loop::Target>&
 
 TEST(CodegenSchedule, RandomSchedulesKeepTheValue) { run_cases(500000, 80); }
 TEST(CodegenSchedule, OnNarrowerTargets) {
-  const auto host = host_target();
-  ASSERT_TRUE(host.ok());
-  const auto targets = testing::narrower_targets(*host);
-  if (targets.empty()) GTEST_SKIP() << testing::kRunsNone;
-  for (const loop::Target& target : targets) {
-    SCOPED_TRACE(target.name);
-    run_cases(600000, 30, target);
-  }
+  testing::on_narrower_targets([](const loop::Target& target) { run_cases(600000, 30, target); });
 }
 
 }  // namespace

@@ -69,14 +69,7 @@ void run_seeds(uint64_t first, int count, bool floats, const std::optional<loop:
 TEST(CodegenProperty, ExpressionsOfAllTypes) { run_seeds(1, 80, true); }
 TEST(CodegenProperty, IntegersAsTheyShip) { run_seeds(10000, 80, false); }
 TEST(CodegenProperty, OnNarrowerTargets) {
-  const auto host = host_target();
-  ASSERT_TRUE(host.ok());
-  const auto targets = testing::narrower_targets(*host);
-  if (targets.empty()) GTEST_SKIP() << testing::kRunsNone;
-  for (const loop::Target& target : targets) {
-    SCOPED_TRACE(target.name);
-    run_seeds(20000, 40, true, target);
-  }
+  testing::on_narrower_targets([](const loop::Target& target) { run_seeds(20000, 40, true, target); });
 }
 
 }  // namespace

@@ -90,14 +90,7 @@ TEST(Tile, ProductsWithTails) {
 }
 
 TEST(Tile, ProductsWithTailsOnNarrowerTargets) {
-  const auto host = host_target();
-  ASSERT_TRUE(host.ok());
-  const auto targets = testing::narrower_targets(*host);
-  if (targets.empty()) GTEST_SKIP() << testing::kRunsNone;
-  for (const loop::Target& target : targets) {
-    SCOPED_TRACE(target.name);
-    check_target(target);
-  }
+  testing::on_narrower_targets([](const loop::Target& target) { check_target(target); });
 }
 
 // The text between a label and the branch back to it, for every loop without a loop inside.
