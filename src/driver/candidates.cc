@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "driver/labelled.h"
-#include "driver/summary.h"
 #include "ops/table.h"
 #include "passes/manager.h"
 
@@ -18,8 +17,8 @@ constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was
 constexpr double kLeastGain = 1.03;  // times input and result must differ by: less is noise, and then the input stays
 constexpr double kClearGain = 1.1;   // what a second timing would hardly take back
 constexpr double kHalfGain = 0.985;  // of the input's time: half of the least gain
-constexpr double kLevel = 1.005;     // times the input's: less is no loss,
-constexpr double kNearly = 1.01;     // and of a gain, what may be lost so that every search has the same form
+constexpr double kLevel = 1.005;     // times the input's: less is no loss
+constexpr double kNearly = 1.01;  // times that of what gained: what may be lost so that every search has the same form
 
 // Of looks at a simpler form: the races of one, how many there are where rounds leave it open, and how many must be against it.
 constexpr int kLookRaces = 2, kMostLooks = 4, kFewestAgainst = 2;
@@ -43,6 +42,12 @@ std::optional<bool> stay_below(double most, std::vector<double> ratios) {
   const double part = 0.5 - 1 / std::sqrt(static_cast<double>(ratios.size()));
   if (quantile(ratios, std::max(0.0, part)) > most) return false;
   return std::nullopt;
+}
+
+double simplest_may_take(const Summary& replaced, const Summary& simplest, bool gained) {
+  if (gained) return kNearly;
+  const bool more = replaced.macs && simplest.macs && *simplest.macs > *replaced.macs;
+  return more ? kHalfGain : kLevel;
 }
 
 Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels) const {
@@ -150,7 +155,9 @@ Expected<std::optional<bool>> CandidateMaker::decide(double most, const Candidat
 
 Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& simpler,
                                         const std::vector<Tensor>& inputs, double seconds) const {
-  const double most = candidate.steps.empty() ? kLevel : kNearly;
+  ISOMER_TRY(const ir::Graph replaced, with_sizes(candidate.graph, sizes_));
+  ISOMER_TRY(const ir::Graph simplest, with_sizes(simpler.graph, sizes_));
+  const double most = simplest_may_take(summarise(replaced), summarise(simplest), !candidate.steps.empty());
   ISOMER_TRY(const std::optional<bool> level, decide(most, candidate, simpler, inputs, seconds, {}));
   // What stays open to the end is level, as far as anyone can tell.
   if (level == false) return false;

@@ -13,6 +13,7 @@
 #include "driver/open_sizes.h"
 #include "driver/optimize.h"
 #include "driver/race.h"
+#include "driver/summary.h"
 
 namespace isomer::driver {
 
@@ -33,6 +34,10 @@ bool clearly_faster(double result, double input);
 // Whether rounds stay below a ratio: yes where the middle does, no where so many are above it as tosses of a coin hardly are, else it
 // is open.
 std::optional<bool> stay_below(double most, std::vector<double> ratios);
+// The time that the simplest form may take, as a multiple of that of what it replaces: no more, but for noise, where that is the
+// input, and less where it multiplies more than the input does (an enlarged kernel that saves a convolution has to pay); a little
+// more than that of what `gained`.
+double simplest_may_take(const Summary& replaced, const Summary& simplest, bool gained);
 
 // All that is given has to outlive it.
 class CandidateMaker {
@@ -59,8 +64,8 @@ class CandidateMaker {
   // open; that middle is its time then.
   Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs, double seconds,
                               bool confirmed) const;
-  // Whether a simpler form is no slower than the input, or nearly as fast as a candidate that gained, as far as rounds can tell; their
-  // middle is its time then.
+  // Whether the simplest form takes no more than it may in place of the input, or of a candidate that gained, as far as rounds can
+  // tell; their middle is its time then.
   Expected<bool> is_level(const Candidate& candidate, Candidate& simpler, const std::vector<Tensor>& inputs,
                           double seconds) const;
   Figures figures(const Candidate& candidate) const;

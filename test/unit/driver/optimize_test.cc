@@ -250,6 +250,17 @@ TEST_F(Optimize, RoundsSayYesOrNoOrLeaveItOpen) {
   EXPECT_EQ(stay_below(1.005, {}), std::nullopt);
 }
 
+// Fewer kernels are worth a level time, but not when they multiply more.
+TEST_F(Optimize, WhatMultipliesMoreHasToPay) {
+  Summary input, merged, enlarged, unknown;
+  input.macs = merged.macs = 1000;
+  enlarged.macs = 1200;
+  EXPECT_GT(simplest_may_take(input, merged, false), 1);
+  EXPECT_GT(simplest_may_take(input, unknown, false), 1);
+  EXPECT_LT(simplest_may_take(input, enlarged, false), 0.99);
+  EXPECT_GT(simplest_may_take(input, enlarged, true), 1);
+}
+
 TEST_F(Optimize, OpenSizesStayOpen) {
   ir::GraphBuilder b(ops::table(), "open");
   const ir::Value x = *b.input("x", {DType::F32, Shape({Dim::symbol("batch"), Dim(8)}), nullptr});
