@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "driver/labelled.h"
+#include "driver/summary.h"
 #include "ops/table.h"
 #include "passes/manager.h"
 
@@ -44,10 +45,8 @@ std::optional<bool> stay_below(double most, std::vector<double> ratios) {
   return std::nullopt;
 }
 
-double simplest_may_take(const Summary& replaced, const Summary& simplest, bool gained) {
-  if (gained) return kNearly;
-  const bool more = replaced.macs && simplest.macs && *simplest.macs > *replaced.macs;
-  return more ? kHalfGain : kLevel;
+double simplest_may_take(bool multiplies_more, double replaced) {
+  return std::min(kLeastGain, (multiplies_more ? kHalfGain : kLevel) / replaced);
 }
 
 Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels) const {
@@ -155,9 +154,12 @@ Expected<std::optional<bool>> CandidateMaker::decide(double most, const Candidat
 
 Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& simpler,
                                         const std::vector<Tensor>& inputs, double seconds) const {
-  ISOMER_TRY(const ir::Graph replaced, with_sizes(candidate.graph, sizes_));
+  ISOMER_TRY(const ir::Graph input, with_sizes(start_, sizes_));
   ISOMER_TRY(const ir::Graph simplest, with_sizes(simpler.graph, sizes_));
-  const double most = simplest_may_take(summarise(replaced), summarise(simplest), !candidate.steps.empty());
+  const auto had = summarise(input).macs, has = summarise(simplest).macs;
+  std::vector<double> ratios = candidate.ratios;
+  const double replaced = candidate.steps.empty() || ratios.empty() ? 1 : quantile(ratios, 0.5);
+  const double most = simplest_may_take(had && has && *has > *had, replaced);
   ISOMER_TRY(const std::optional<bool> level, decide(most, candidate, simpler, inputs, seconds, {}));
   // What stays open to the end is level, as far as anyone can tell.
   if (level == false) return false;

@@ -13,7 +13,6 @@
 #include "driver/open_sizes.h"
 #include "driver/optimize.h"
 #include "driver/race.h"
-#include "driver/summary.h"
 
 namespace isomer::driver {
 
@@ -34,10 +33,10 @@ bool clearly_faster(double result, double input);
 // Whether rounds stay below a ratio: yes where the middle does, no where so many are above it as tosses of a coin hardly are, else it
 // is open.
 std::optional<bool> stay_below(double most, std::vector<double> ratios);
-// The time that the simplest form may take, as a multiple of that of what it replaces: no more, but for noise, where that is the
-// input, and less where it multiplies more than the input does (an enlarged kernel that saves a convolution has to pay); a little
-// more than that of what `gained`.
-double simplest_may_take(const Summary& replaced, const Summary& simplest, bool gained);
+// The time that the simplest form may take, as a multiple of that of what it replaces, which takes `replaced` times the input's: no
+// more than the input, but for noise, and less than it where it multiplies more (an enlarged kernel has to pay); and so little more
+// than what gained that a race would not tell, since that depends on what was found by the end of the time.
+double simplest_may_take(bool multiplies_more, double replaced);
 
 // All that is given has to outlive it.
 class CandidateMaker {

@@ -47,6 +47,8 @@ class Poly {
   std::vector<std::pair<Monomial, int64_t>> terms_;
 };
 
+using Guards = std::vector<Poly>;  // each p means p >= 0
+
 enum class AtomKind : uint8_t { Size, Free, Bound, Quotient };
 
 struct Atom {

@@ -1,20 +1,17 @@
-// Solver: does a conjunction of polynomial inequalities over the integers follow from another? Every monomial becomes a
-// variable of rational linear arithmetic, helped by products of guards and by the signs of products; quotients are
-// replaced by their definitions. Only "yes" carries weight: what is not seen to follow is answered "no".
+// Solver: does a conjunction of polynomial inequalities over the integers follow from another? Quotients are replaced by their
+// definitions; what bounds and earlier examples leave open is a linear problem (linear_solver.h). Only "yes" carries weight: what is
+// not seen to follow is answered "no".
 // The order of questions decides nothing but time: the same question has the same answer in one proof.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
 #include <vector>
 
+#include "verify/linear_solver.h"
 #include "verify/poly.h"
 
 namespace isomer::verify {
-
-using Guards = std::vector<Poly>;  // each p means p >= 0
 
 struct SolverStats {
   uint64_t queries = 0, cached = 0, quick = 0, pooled = 0, solved = 0, unknown = 0;
@@ -22,8 +19,7 @@ struct SolverStats {
 
 class Solver {
  public:
-  explicit Solver(Atoms& atoms, uint64_t max_queries = 60000);
-  ~Solver();
+  explicit Solver(Atoms& atoms, uint64_t max_queries = 60000) : atoms_(atoms), max_queries_(max_queries) {}
 
   bool entails(const Guards& context, const Poly& p);  // p >= 0 wherever the context holds
   bool entails_zero(const Guards& context, const Poly& p) {
@@ -37,7 +33,6 @@ class Solver {
   const SolverStats& stats() const { return stats_; }
 
  private:
-  struct Z3;
   bool unsat(Guards s, int depth);
   bool by_digits(const Guards& context, const Poly& p, int depth);
   bool obvious(const Poly& p) const;  // p >= 0 by the bounds of the sizes alone
@@ -54,9 +49,9 @@ class Solver {
   SolverStats stats_;
   std::map<Guards, bool> cache_;
   std::map<AtomId, std::pair<AtomId, AtomId>> parts_;  // of a quotient: the variables that stand for it and its rest
-  std::vector<std::map<AtomId, double>> pool_;
+  std::vector<LinearSolver::Values> pool_;
   size_t next_in_pool_ = 0;
-  std::unique_ptr<Z3> z3_;
+  LinearSolver linear_;
 };
 
 // Guards brought to one form: common factors divided out and rounded, constants decided. False: one can never hold.
