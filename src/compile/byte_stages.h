@@ -6,7 +6,7 @@
 // less than sums of floats.
 #pragma once
 
-#include "compile/stages.h"
+#include "compile/stage_graph.h"
 
 namespace isomer::compile {
 

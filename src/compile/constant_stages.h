@@ -1,7 +1,7 @@
 // Stages that only constants go into, computed when the model is compiled: weights that are dequantised or unpacked.
 #pragma once
 
-#include "compile/stages.h"
+#include "compile/stage_graph.h"
 
 namespace isomer::compile {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "compile/stages.h"
+#include "compile/stage_graph.h"
 
 namespace isomer::compile {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compile/forms.h"
-#include "compile/stages.h"
+#include "compile/stage_graph.h"
 
 namespace isomer::compile {
 

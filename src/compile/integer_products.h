@@ -8,7 +8,7 @@
 // floats leaves out.
 #pragma once
 
-#include "compile/stages.h"
+#include "compile/stage_graph.h"
 #include "loop/target.h"
 
 namespace isomer::compile {

@@ -6,6 +6,7 @@
 
 #include "compile/chained_products.h"
 #include "compile/lower_group.h"
+#include "compile/stages.h"
 #include "compile/storage.h"
 #include "te/signature.h"
 

@@ -6,7 +6,7 @@
 // the operators say, bit by bit.
 #pragma once
 
-#include "compile/stages.h"
+#include "compile/stage_graph.h"
 
 namespace isomer::compile {
 

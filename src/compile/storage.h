@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compile/group.h"
-#include "compile/stages.h"
+#include "compile/stage_graph.h"
 
 namespace isomer::compile {
 

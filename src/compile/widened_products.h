@@ -2,7 +2,7 @@
 // sum of their products is one of floats, rounded at the end; operands are widened once each, constants when the model is compiled.
 #pragma once
 
-#include "compile/stages.h"
+#include "compile/stage_graph.h"
 
 namespace isomer::compile {
 

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "compile/labels.h"
 #include "compile/lower.h"
+#include "compile/stages.h"
 #include "test/unit/compile/compiled.h"
 
 namespace isomer {

@@ -1,6 +1,7 @@
 // Which stages become one kernel, and how values lie in memory.
 #include "compile/group.h"
 
+#include "compile/stages.h"
 #include "compile/storage.h"
 #include "test/unit/compile/compiled.h"
 

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "compile/constant_stages.h"
 #include "compile/forms.h"
+#include "compile/stages.h"
 #include "loop/intrinsics.h"
 #include "test/unit/compile/compiled.h"
 

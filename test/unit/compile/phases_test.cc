@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "compile/group.h"
+#include "compile/stages.h"
 #include "test/unit/compile/compiled.h"
 
 namespace isomer {

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "compile/group.h"
 #include "compile/integer_products.h"
+#include "compile/stages.h"
 #include "te/substitute.h"
 #include "test/unit/compile/compiled.h"
 
