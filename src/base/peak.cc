@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cores.h"
+
 namespace isomer {
 namespace {
 
@@ -156,7 +158,7 @@ float (*widest_reader())(const float*, int64_t) {
 }  // namespace
 
 double measure_peak_flops(int threads) {
-  if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (threads <= 0) threads = cores();
   const Spinner spinner = widest();
   // Many short ones: a core that is shared has its full rate for milliseconds at a time.
   constexpr int64_t kRounds = 20000;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "base/cores.h"
+
 namespace isomer {
 namespace {
 
 int thread_count(int asked) {
   if (asked > 0) return std::min(asked, 256);
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 256);
+  return std::min(cores(), 256);
 }
 
 }  // namespace

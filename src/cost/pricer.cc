@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 
+#include "base/cores.h"
 #include "compile/kernel_cache.h"
 #include "compile/label_space.h"
 #include "compile/lower.h"
@@ -85,7 +85,7 @@ Pricer::~Pricer() = default;
 Expected<std::shared_ptr<Pricer>> Pricer::make(const ir::OpTable& table, PricerOptions options) {
   if (options.threads < 0 || options.threads > ISO_MAX_THREADS)
     return Diagnostic("E-cost", "the number of threads must be 1 to 256, or 0 for one per core");
-  if (options.threads == 0) options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (options.threads == 0) options.threads = cores();
   auto impl = std::make_unique<Impl>(table, std::move(options));
   return std::shared_ptr<Pricer>(new Pricer(std::move(impl)));
 }

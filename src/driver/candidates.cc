@@ -81,6 +81,7 @@ Expected<std::optional<Candidate>> CandidateMaker::labelled(const Candidate& fro
   if (best.ok()) untried = std::max(untried, best->untried);
   if (!best.ok() || best->labels.empty()) return std::optional<Candidate>();
   Candidate c{from.graph, from.steps, print(best->labels, pricer_.options().target), nullptr};
+  c.foreseen = from.foreseen;
   ISOMER_TRY(c.graph, with_labels(c.graph, c.labels));
   ISOMER_CHECK_OK(compile(c));
   return std::optional(std::move(c));
@@ -116,10 +117,10 @@ double CandidateMaker::priced(const Candidate& c) const {
 }
 
 Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs,
-                                            double seconds, bool confirmed) const {
+                                            double seconds) const {
   if (clearly_faster(result.fastest, input.fastest)) return true;
   const bool trusted = faster(result.fastest, input.fastest);
-  const bool by_kernels = confirmed && faster(priced(result), priced(input));
+  const bool by_kernels = result.confirmed && faster(priced(result), priced(input));
   if (!trusted && !by_kernels) return false;
   ISOMER_TRY(const std::vector<Finish> again,
              race({input.executor.get(), result.executor.get()}, inputs, race_options(seconds, input)));

@@ -25,6 +25,7 @@ struct Candidate {
   double fastest = 1e30;               // seconds (race.h),
   std::vector<double> ratios = {};     // and to the input, round by round
   bool foreseen = false;               // by the analytic model, not found by timed kernels
+  bool confirmed = false;              // its kernels were faster by times of two looks
 };
 
 // By more than noise; by so much that it needs no second timing. Seconds.
@@ -58,11 +59,11 @@ class CandidateMaker {
                                               size_t& untried) const;
   Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs, double seconds) const;
   // Whether a result is faster than the input: so clearly that it needs no second race, or by more than noise in a second one too.
-  // Where its kernels are faster by more than noise by times that were `confirmed`, whole runs need not prove it again beside whatever
+  // Where its kernels are faster by more than noise and that was confirmed, whole runs need not prove it again beside whatever
   // else the machine does: they must show half of the least gain in the middle of both races, or of some more where those leave it
   // open; that middle is its time then.
-  Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs, double seconds,
-                              bool confirmed) const;
+  Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs,
+                              double seconds) const;
   // Whether the simplest form takes no more than it may in place of the input, or of a candidate that gained, as far as rounds can
   // tell; their middle is its time then.
   Expected<bool> is_level(const Candidate& candidate, Candidate& simpler, const std::vector<Tensor>& inputs,

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
+#include "base/cores.h"
 #include "driver/open_sizes.h"
 #include "driver/rule_files.h"
 #include "ops/table.h"
@@ -17,8 +16,7 @@
 #include "codegen/codegen.h"
 #include "cost/pricer.h"
 #include "driver/end_check.h"
-#include "driver/graph_costs.h"
-#include "driver/quick_look.h"
+#include "driver/findings.h"
 #include "driver/recollection.h"
 #endif
 
@@ -26,16 +24,7 @@ namespace isomer::driver {
 #ifdef ISOMER_HAS_COMPILER
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double kNoise = 1.02;  // times within this of each other are the same: they do not choose
-// Of the budget: until labels of the start are found, and for those of what the search finds.
-constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
-constexpr double kQuickShare = 0.15;   // of the budget: for seeing whether rewrites promise much,
-constexpr double kMuch = 0.1;          // which is so much of the model's time;
-constexpr double kForesight = 0.3;     // of the budget: more than estimates alone take in most models
-constexpr double kRewriteShare = 0.7;  // then they are looked for until so much of the budget is gone
-constexpr int kMostSearchers = 4;      // threads: more would wait for those that time
 
 class Optimization {
  public:
@@ -43,15 +32,14 @@ class Optimization {
 
   Expected<Optimized> run() {
     ISOMER_CHECK_OK(prepare());
-    begin_ = Clock::now();
+    budget_.emplace(options_.search.seconds);
     ISOMER_TRY(out_.assumed, open_sizes(original_, options_.assumed, options_.inputs));
     ISOMER_TRY(out_.start, passes::run_pipeline(original_, ops::table(), "inference"));
     candidates_.emplace(out_.start, rules_, out_.assumed, *pricer_);
     recollection_.emplace(original_, options_, *pricer_);
     ISOMER_CHECK_OK(recollection_->ask(out_, rules_));
     out_.remembered = recollection_->recall(out_, rules_);
-    if (!out_.remembered) ISOMER_CHECK_OK(search());
-    ISOMER_CHECK_OK(test_applications(out_.steps));
+    ISOMER_CHECK_OK(search());
     if (out_.culprit) return std::move(out_);
     ISOMER_TRY(EndCheck end, EndCheck::make(original_, out_.start, rules_, out_.assumed, options_));
     ISOMER_TRY(const bool known, recall_verdict(end.sets()));
@@ -80,13 +68,6 @@ class Optimization {
     return {};
   }
 
-  // Of the budget: until so much of it is gone.
-  double left(double share) const {
-    return std::max(0.0,
-                    share * options_.search.seconds - std::chrono::duration<double>(Clock::now() - begin_).count());
-  }
-  cost::LabelOptions label_options(double share) const { return {left(share), options_.search.stop, true, true}; }
-
   bool searches() const { return !options_.replay && options_.search.seconds > 0 && options_.search.steps > 0; }
 
   // Makes the result again, and takes over what was found out about it where it is the same graph.
@@ -108,67 +89,21 @@ class Optimization {
     return true;
   }
 
-  static int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
-  // Threads that search, one of them timing kernels at a time: they must not take a core from those, or stop meanwhile.
-  int searchers(bool timing) const {
-    const cost::PricerOptions& pricing = pricer_->options();
-    return std::min(timing && !pricing.quiet ? cores() - pricing.threads + 1 : cores(), kMostSearchers);
-  }
-
-  QuickLook quick_look(double share) const {
-    search::Options limits = options_.search;
-    limits.seconds = left(share);
-    limits.threads = searchers(false);
-    return {out_.start, rules_, out_.assumed, limits};
-  }
+  Finder finder() const { return {out_.start, rules_, out_.assumed, options_, *candidates_, *budget_, *pricer_}; }
 
   Expected<void> search() {
     if (options_.replay) {
       out_.steps = *options_.replay;
       out_.labels = options_.replay_labels;
     }
-    if (!searches()) return {};
-    if (!options_.layout) {
-      ISOMER_TRY(foreseen_, foresee(quick_look(kForesight), pricer_->options()));
+    if (out_.remembered || !searches()) return test_applications(out_.steps);
+    ISOMER_TRY(found_, finder().find());
+    out_.statistics = found_.statistics;
+    out_.considered = std::move(found_.considered);
+    for (const Findings::List& l : found_.lists) {
+      ISOMER_CHECK_OK(test_applications(l.steps));
+      if (out_.culprit) break;
     }
-    search::Options how = options_.search;
-    how.threads = searchers(options_.measure);
-    how.quiet = pricer_->options().quiet;
-    // Where rewrites promise much they are looked for first, and what they lead to is labelled. Else the start has its
-    // labels first: most kernels of what the search looks at are known then, and where it finds nothing the labels are there.
-    const bool jointly = options_.layout && !promises(kMuch, quick_look(kQuickShare), *pricer_);
-    if (jointly) {
-      ISOMER_TRY(const ir::Graph sized, with_sizes(out_.start, out_.assumed));
-      const auto ignored = pricer_->label(sized, cost::Pricer::Extent::Model, label_options(kLabelShare));
-    }
-    how.seconds = left(!options_.layout ? 1 : jointly ? 1 - kFinalShare : kRewriteShare);
-    const search::Cost labelled = [this](const ir::Graph& g) -> Expected<double> {
-      ISOMER_TRY(const ir::Graph sized, with_sizes(g, out_.assumed));
-      cost::LabelOptions some = label_options(1 - kFinalShare);
-      some.cuts = false;
-      ISOMER_TRY(const cost::Labelling l, pricer_->label(sized, cost::Pricer::Extent::Piece, some));
-      return l.seconds;
-    };
-    const search::Cost price = jointly ? labelled : price_by(*pricer_, out_.assumed);
-    confirmed_ = options_.measure && !jointly;
-    if (confirmed_) how.compare = comparison_by(*pricer_, out_.assumed);
-    ISOMER_TRY(search::Outcome outcome,
-               search::optimise(out_.start, ops::table(), rules_, price, estimate_by(*pricer_, out_.assumed), how));
-    out_.steps = std::move(outcome.steps);
-    out_.statistics = outcome.statistics;
-    out_.considered = std::move(outcome.considered);
-    return compare_with_foresight();
-  }
-
-  // What was foreseen and found by timed kernels too counts as found, by the steps that are the same every time.
-  Expected<void> compare_with_foresight() {
-    if (foreseen_.cheapest.empty()) return {};
-    ISOMER_TRY(const Candidate foreseen, made(foreseen_.cheapest, ""));
-    ISOMER_TRY(const Candidate found, made(out_.steps, ""));
-    ISOMER_TRY(const Candidate simplest, made(foreseen_.simplest, ""));
-    const auto graph = foreseen.graph.content_hash();
-    if (found.graph.content_hash() == graph) out_.steps = std::exchange(foreseen_.cheapest, {});
-    if (simplest.graph.content_hash() == graph) foreseen_.cheapest.clear();
     return {};
   }
 
@@ -204,7 +139,7 @@ class Optimization {
 
   // The candidate with its best layouts and algorithms; nothing where those are the compiler's own.
   Expected<std::optional<Candidate>> labelled(const Candidate& from) {
-    return candidates_->labelled(from, label_options(1), out_.untried);
+    return candidates_->labelled(from, finder().label_options(1), out_.untried);
   }
 
   bool given() const { return options_.replay || out_.remembered; }
@@ -232,13 +167,14 @@ class Optimization {
       all.push_back(std::move(c));
       return {};
     };
-    if (!foreseen_.cheapest.empty()) {
-      ISOMER_TRY(Candidate foreseen, compiled(foreseen_.cheapest, ""));
+    if (!found_.foreseen.cheapest.empty()) {
+      ISOMER_TRY(Candidate foreseen, compiled(found_.foreseen.cheapest, ""));
       foreseen.foreseen = true;
-      all.push_back(std::move(foreseen));
+      ISOMER_CHECK_OK(add(std::move(foreseen)));
     }
-    if (!out_.steps.empty()) {
-      ISOMER_TRY(Candidate result, compiled(out_.steps, ""));
+    for (const Findings::List& l : found_.lists) {
+      ISOMER_TRY(Candidate result, compiled(l.steps, ""));
+      result.confirmed = l.confirmed;
       ISOMER_CHECK_OK(add(std::move(result)));
     }
     if (!options_.layout || !searches()) return all;
@@ -248,22 +184,31 @@ class Optimization {
   }
 
   // Algorithms that labels ask for may round more than is allowed where the compiler's own do not: then the labels are at
-  // fault, and the same result without them is among the others.
+  // fault, and the same result without them counts. Whether they may stay; or there is a culprit.
+  Expected<bool> labels_are_exact(Candidate& labelled, EndCheck& end) {
+    ISOMER_CHECK_OK(check(labelled, end));
+    if (!out_.culprit) return true;
+    if (out_.culprit->application > 0) return false;
+    out_.warnings.push_back(fmt::format(
+        "layouts and algorithms that were found are left out: they round more than is allowed ({:.2g} of the "
+        "largest magnitude)",
+        out_.culprit->error));
+    out_.culprit.reset();
+    return false;
+  }
+
   Expected<void> leave_out_inexact(std::vector<Candidate>& all, EndCheck& end) {
     if (given()) return {};
     for (size_t i = 1; i < all.size();) {
-      if (!all[i].labels.empty()) ISOMER_CHECK_OK(check(all[i], end));
-      if (!out_.culprit) {
-        ++i;
-        continue;
+      bool stays = true;
+      if (!all[i].labels.empty()) {
+        ISOMER_TRY(stays, labels_are_exact(all[i], end));
       }
-      if (out_.culprit->application > 0) return {};
-      out_.warnings.push_back(fmt::format(
-          "layouts and algorithms that were found are left out: they round more than is allowed ({:.2g} of the "
-          "largest magnitude)",
-          out_.culprit->error));
-      out_.culprit.reset();
-      all.erase(all.begin() + static_cast<ptrdiff_t>(i));
+      if (out_.culprit) return {};
+      if (stays)
+        ++i;
+      else
+        all.erase(all.begin() + static_cast<ptrdiff_t>(i));
     }
     return {};
   }
@@ -274,11 +219,10 @@ class Optimization {
     double best = all[0].fastest;
     for (const Candidate& c : all) best = std::min(best, c.fastest);
     for (size_t i = 1; i < all.size(); ++i) {
-      // What the search found by kernels alone is a candidate even where one race does not show it.
-      const bool confirmed = confirmed_ && all[i].labels.empty() && !all[i].foreseen;
+      // What kernels alone confirm is a candidate even where one race does not show it.
+      const bool confirmed = all[i].confirmed;
       if (!(all[i].fastest < all[0].fastest && all[i].fastest <= kNoise * best) && !confirmed) continue;
-      ISOMER_TRY(const bool faster,
-                 candidates_->stays_faster(all[0], all[i], inputs, options_.timing_seconds, confirmed));
+      ISOMER_TRY(const bool faster, candidates_->stays_faster(all[0], all[i], inputs, options_.timing_seconds));
       if (faster) return i;
     }
     return size_t{0};
@@ -305,7 +249,7 @@ class Optimization {
     }
     ISOMER_CHECK_OK(candidates_->time(all, inputs, options_.timing_seconds));
     ISOMER_TRY(const size_t taken, fastest_of(all, inputs));
-    if (all[taken].foreseen) ISOMER_CHECK_OK(test_applications(all[taken].steps));
+    if (!given() && taken > 0) ISOMER_CHECK_OK(test_applications(all[taken].steps));
     if (out_.culprit) return {};
     out_.before = candidates_->figures(all[0]);
     ISOMER_TRY(const bool simplified, simplify(all[taken], end));
@@ -315,7 +259,7 @@ class Optimization {
     if (!out_.changed) out_.why_not = why_unchanged(all);
     out_.after = candidates_->figures(all[taken]);
     const bool by_estimate = simplified || all[taken].foreseen;
-    if (!given()) search::add_timed(out_.considered, out_.steps, all[taken].steps);
+    for (const Findings::List& l : found_.lists) search::add_timed(out_.considered, l.steps, all[taken].steps);
     std::erase_if(out_.considered,
                   [&](const search::Considered& c) { return by_estimate && applies(all[taken], c.rule); });
     take(std::move(all[taken]));
@@ -324,11 +268,20 @@ class Optimization {
 
   // Takes the simplest form in place of a candidate, unless whole runs are slower by that: it is the same in every search. Whether it did.
   Expected<bool> simplify(Candidate& candidate, EndCheck& end) {
-    if (foreseen_.simplest.empty() || !candidate.labels.empty()) return false;
-    ISOMER_TRY(Candidate simpler, compiled(foreseen_.simplest, ""));
+    if (found_.foreseen.simplest.empty()) return false;
+    ISOMER_TRY(Candidate simpler, compiled(found_.foreseen.simplest, ""));
+    if (options_.layout) {
+      ISOMER_TRY(std::optional<Candidate> better, labelled(simpler));
+      bool stays = better.has_value();
+      if (stays) {
+        ISOMER_TRY(stays, labels_are_exact(*better, end));
+      }
+      if (out_.culprit) return false;
+      if (stays) simpler = *std::move(better);
+    }
     ISOMER_TRY(const bool level, candidates_->is_level(candidate, simpler, end.sets()[0], options_.timing_seconds));
     if (!level) return false;
-    ISOMER_CHECK_OK(test_applications(foreseen_.simplest));
+    ISOMER_CHECK_OK(test_applications(found_.foreseen.simplest));
     if (!out_.culprit) ISOMER_CHECK_OK(check(simpler, end));
     if (!out_.culprit) candidate = std::move(simpler);
     return !out_.culprit;
@@ -364,10 +317,9 @@ class Optimization {
   std::shared_ptr<cost::Pricer> pricer_;
   std::optional<CandidateMaker> candidates_;  // of out_.start
   std::optional<Recollection> recollection_;
-  Foreseen foreseen_;
-  bool confirmed_ = false;  // what the search found was faster by a second look at its kernels
+  Findings found_;
   Optimized out_;
-  Clock::time_point begin_;
+  std::optional<Budget> budget_;
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include "driver/quick_look.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "driver/graph_costs.h"
 #include "ops/table.h"
@@ -23,26 +25,24 @@ search::Options quickest(const QuickLook& look) {
   return how;
 }
 
-}  // namespace
-
-bool promises(double share, const QuickLook& look, cost::Pricer& pricer) {
-  const auto sized = with_sizes(look.start, look.sizes);
-  if (!sized.ok()) return false;
-  const auto whole = pricer.estimate(*sized);
-  if (!whole.ok()) return false;
-  const double wanted = share * whole->seconds;
-  // First steps are seen in a second or two. A whole search of a model with hundreds of places takes longer than there is; one of
-  // few places, of which the first step gains little or nothing, does not.
-  const search::Cost estimate = estimate_by(pricer, look.sizes);
-  if (search::promised_gain(look.start, ops::table(), look.rules, estimate, look.options) > wanted) return true;
-  const auto found = by_estimates(look, pricer, quickest(look));
+double gain_of(const std::vector<search::Step>& steps) {
   double gain = 0;
-  if (found.ok())
-    for (const search::Step& s : found->steps) gain += s.before - s.after;
-  return gain > wanted;
+  for (const search::Step& s : steps) gain += s.before - s.after;
+  return gain;
 }
 
-Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing) {
+// By the analytic model; nothing where it cannot say.
+std::optional<double> seconds_of(const QuickLook& look, cost::Pricer& pricer) {
+  const auto sized = with_sizes(look.start, look.sizes);
+  if (!sized.ok()) return std::nullopt;
+  const auto whole = pricer.estimate(*sized);
+  if (!whole.ok()) return std::nullopt;
+  return whole->seconds;
+}
+
+}  // namespace
+
+Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing, bool cheapest) {
   cost::PricerOptions nominal = pricing;
   nominal.measure = false;
   nominal.store = "-";
@@ -52,8 +52,10 @@ Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pri
   joining.simplify = true;
   joining.compare = comparison_by(*pricer, look.sizes);
   ISOMER_TRY(search::Outcome joined, by_estimates(look, *pricer, joining));
-  Foreseen out{std::move(joined.steps), {}};
-  if (!pricing.measure) return out;  // the search itself is by estimates
+  const double whole = seconds_of(look, *pricer).value_or(std::numeric_limits<double>::infinity());
+  Foreseen out{std::move(joined.steps), {}, 0};
+  out.gain = gain_of(out.simplest) / whole;
+  if (!cheapest) return out;
   search::Options rest = look.options;
   rest.seconds = std::max(0.0, rest.seconds - joined.statistics.seconds);
   if (look.options.progress)
@@ -62,9 +64,19 @@ Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pri
       look.options.progress(p);
     };
   ISOMER_TRY(search::Outcome found, by_estimates(look, *pricer, rest));
+  out.gain = std::max(out.gain, gain_of(found.steps) / whole);
   const bool interrupted = rest.stop && *rest.stop;  // then the best so far is wanted
   if (found.statistics.in_time || interrupted) out.cheapest = std::move(found.steps);
   return out;
+}
+
+bool promises(double share, const Foreseen& foreseen, const QuickLook& look, cost::Pricer& pricer) {
+  if (foreseen.gain > share) return true;
+  const std::optional<double> whole = seconds_of(look, pricer);
+  if (!whole) return false;
+  // Of a model with hundreds of places no search comes to its end in time, but first steps are seen in a second or two.
+  const search::Cost estimate = estimate_by(pricer, look.sizes);
+  return search::promised_gain(look.start, ops::table(), look.rules, estimate, look.options) > share * *whole;
 }
 
 }  // namespace isomer::driver

@@ -16,9 +16,6 @@ struct QuickLook {
   search::Options options;  // its limits, and when to stop
 };
 
-// Whether rewrites would save more than this share of the model's time.
-bool promises(double share, const QuickLook& look, cost::Pricer& pricer);
-
 // What is found by the peaks of the CPU's class, which are the same every time, in seconds. Whole runs judge it later.
 struct Foreseen {
   // Everything joined that may be: products of one operand, convolutions of one image. Prices of pieces do not know what a plan
@@ -26,7 +23,13 @@ struct Foreseen {
   std::vector<search::Step> simplest;
   // What gains by its estimates; nothing where the time is too short to look at all of it, which would end elsewhere every time.
   std::vector<search::Step> cheapest;
+  // The share of the model's time that one of them saves by its estimates, also where the time was too short.
+  double gain = 0;
 };
-Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing);
+// `cheapest` is left out where the search to come is the same by itself.
+Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing, bool cheapest);
+
+// Whether rewrites would save more than this share of the model's time: what was foreseen, or first steps alone.
+bool promises(double share, const Foreseen& foreseen, const QuickLook& look, cost::Pricer& pricer);
 
 }  // namespace isomer::driver

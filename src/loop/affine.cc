@@ -137,18 +137,7 @@ bool has_read(const Expr& e) {
 
 Expr rebuild(const Expr& root, const std::function<Expr(const Expr&)>& replace) {
   std::unordered_map<const void*, Expr> done;
-  std::vector<Expr> todo = {root};
-  while (!todo.empty()) {
-    const Expr e = todo.back();
-    if (done.contains(e.identity())) {
-      todo.pop_back();
-      continue;
-    }
-    const size_t depth = todo.size();
-    for (const Expr& x : e->args)
-      if (!done.contains(x.identity())) todo.push_back(x);
-    if (todo.size() != depth) continue;
-    todo.pop_back();
+  te::for_each_node(root, [&](const Expr& e) {
     Expr now = e;
     bool changed = false;
     te::Node n = *e;
@@ -160,7 +149,7 @@ Expr rebuild(const Expr& root, const std::function<Expr(const Expr&)>& replace) 
     if (changed) now = Expr::make(std::move(n));
     const Expr other = replace(now);
     done.emplace(e.identity(), other.empty() ? now : other);
-  }
+  });
   return done.at(root.identity());
 }
 

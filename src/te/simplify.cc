@@ -11,6 +11,7 @@
 #include "te/match.h"
 #include "te/rules.h"
 #include "te/scalar.h"
+#include "te/substitute.h"
 #include "tensor/tensor.h"
 
 namespace isomer::te {
@@ -79,25 +80,13 @@ class Simplifier {
     }
   }
 
-  // Operands before their node, on a stack of our own.
   Expr run(const Expr& root) {
     std::unordered_map<const void*, Expr> done;
-    std::vector<Expr> todo = {root};
-    while (!todo.empty()) {
-      const Expr e = todo.back();
-      if (done.contains(e.identity())) {
-        todo.pop_back();
-        continue;
-      }
-      const size_t before = todo.size();
-      for (const Expr& x : e->args)
-        if (!done.contains(x.identity())) todo.push_back(x);
-      if (todo.size() != before) continue;
+    for_each_node(root, [&](const Expr& e) {
       Node n = *e;
       for (Expr& x : n.args) x = done.at(x.identity());
       done.emplace(e.identity(), normal(facts.intern(std::move(n))));
-      todo.pop_back();
-    }
+    });
     return done.at(root.identity());
   }
 

@@ -7,8 +7,8 @@
 
 #include <fstream>
 #include <optional>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/thread_pool.h"
 #include "codegen/llvm/module.h"
 
@@ -75,8 +75,7 @@ Expected<std::vector<Object>> emit_objects(std::span<const loop::Function> funct
     const size_t end = functions.size() * (p + 1) / parts;
     results[p] = compile(functions.subspan(begin, end - begin), "kernels" + std::to_string(p), target, options, false);
   };
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const int threads = std::min(options.threads > 0 ? options.threads : cores, static_cast<int>(parts));
+  const int threads = std::min(options.threads > 0 ? options.threads : cores(), static_cast<int>(parts));
   if (threads > 1) {
     ThreadPool(threads).run(static_cast<int>(parts), part);
   } else {

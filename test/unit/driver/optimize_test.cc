@@ -102,10 +102,11 @@ TEST_F(Optimize, AFalseRuleIsFoundByBisection) {
 
 // What estimates foresee is checked as what timed kernels find is.
 TEST_F(Optimize, AFalseRuleIsCaughtWhereKernelsAreTimed) {
-  for (const bool test_rewrites : {true, false}) {
+  for (const auto& [test_rewrites, layout] : {std::pair(true, false), {false, false}, {true, true}, {false, true}}) {
     OptimizeOptions with = options(write("false.rules", kFalse));
     with.measure = true;
     with.test_rewrites = test_rewrites;
+    with.layout = layout;
     const auto o = optimize(model(), with);
     ASSERT_TRUE(o.ok()) << o.error().to_string();
     ASSERT_TRUE(o->culprit.has_value());

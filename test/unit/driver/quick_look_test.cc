@@ -30,7 +30,7 @@ ir::Graph model() {
   return *std::move(b).finish();
 }
 
-size_t foreseen_steps(bool measure, double seconds) {
+Foreseen foreseen(bool cheapest, double seconds) {
   const auto rules = rewrite::parse_rules(kRules, ops::table());
   EXPECT_TRUE(rules.ok());
   const ir::Graph start = model();
@@ -40,22 +40,24 @@ size_t foreseen_steps(bool measure, double seconds) {
   cost::PricerOptions pricing;
   pricing.target = *codegen::host_target();
   pricing.threads = 1;
-  pricing.measure = measure;
   pricing.store = "-";
   const Sizes none;
-  const auto found = foresee({start, all, none, options}, pricing);
+  auto found = foresee({start, all, none, options}, pricing, cheapest);
   EXPECT_TRUE(found.ok());
-  return found.ok() ? found->cheapest.size() : 0;
+  return found.ok() ? *std::move(found) : Foreseen();
 }
 
 TEST(QuickLook, ForeseesWhatGainsByItsEstimates) {
-  EXPECT_EQ(foreseen_steps(true, std::numeric_limits<double>::infinity()), 1U);
+  const Foreseen found = foreseen(true, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(found.cheapest.size(), 1U);
+  EXPECT_GT(found.gain, 0.1);  // half of the products
+  EXPECT_LT(found.gain, 1);
 }
 
-TEST(QuickLook, WhatTimeIsTooShortForIsNotForeseen) { EXPECT_EQ(foreseen_steps(true, 0), 0U); }
+TEST(QuickLook, WhatTimeIsTooShortForIsNotForeseen) { EXPECT_TRUE(foreseen(true, 0).cheapest.empty()); }
 
 TEST(QuickLook, ASearchByEstimatesIsNotMadeTwice) {
-  EXPECT_EQ(foreseen_steps(false, std::numeric_limits<double>::infinity()), 0U);
+  EXPECT_TRUE(foreseen(false, std::numeric_limits<double>::infinity()).cheapest.empty());
 }
 
 }  // namespace

@@ -1,0 +1,84 @@
+// Every way of looking for rewrites has its say, with layouts and without.
+#include "driver/findings.h"
+
+#include <gtest/gtest.h>
+
+#include "codegen/codegen.h"
+#include "ops/table.h"
+#include "rewrite/rule.h"
+
+namespace isomer::driver {
+namespace {
+
+constexpr const char* kRules = R"(
+rule factor : exact
+  ?x : T[M, K]  ?a, ?b : T[K, N]
+  add(matmul(?x, ?a), matmul(?x, ?b))
+  => matmul(?x, add(?a, ?b))
+rule merge : exact
+  ?x : T[M, K]  ?a : T[K, A]  ?b : T[K, B]
+  [matmul(?x, ?a), matmul(?x, ?b)]
+  => split(matmul(?x, concat(?a, ?b){axis=1}), [A, B]){axis=1}
+)";
+
+// Of one input: the sum of two products, which could be one, and two others that could lie side by side.
+ir::Graph model() {
+  ir::GraphBuilder b(ops::table(), "four");
+  const ir::Value x = *b.input("x", {DType::F32, Shape::of({256, 256}), nullptr});
+  const ir::Value u = *b.add1("tanh", {x});
+  const auto product = [&](const ir::Value& of, double value) {
+    return *b.add1("matmul", {of, b.constant(Tensor::of(DType::F32, {256, 256}, std::vector<double>(65536, value)))});
+  };
+  b.output("y", *b.add1("add", {product(x, 1), product(x, 2)}));
+  b.output("v", *b.add1("tanh", {product(u, 3)}));
+  b.output("w", *b.add1("tanh", {product(u, 4)}));
+  return *std::move(b).finish();
+}
+
+class FindingsOf : public testing::TestWithParam<bool> {
+ protected:
+  static Findings find(const OptimizeOptions& options) {
+    const auto rules = rewrite::parse_rules(kRules, ops::table());
+    EXPECT_TRUE(rules.ok());
+    std::vector<const rewrite::Rule*> all;
+    for (const rewrite::Rule& r : *rules) all.push_back(&r);
+    cost::PricerOptions pricing;
+    pricing.target = *codegen::host_target();
+    pricing.threads = 1;
+    pricing.measure = options.measure;
+    pricing.store = "-";
+    const auto pricer = cost::Pricer::make(ops::table(), pricing);
+    EXPECT_TRUE(pricer.ok());
+    const ir::Graph start = model();
+    const Sizes none;
+    const CandidateMaker candidates(start, all, none, **pricer);
+    const Budget budget(options.search.seconds);
+    auto found = Finder{start, all, none, options, candidates, budget, **pricer}.find();
+    EXPECT_TRUE(found.ok());
+    return found.ok() ? *std::move(found) : Findings();
+  }
+};
+
+TEST_P(FindingsOf, HoldWhatGainsAndTheSimplestForm) {
+  OptimizeOptions options;
+  options.measure = false;
+  options.layout = GetParam();
+  const Findings found = find(options);
+  ASSERT_EQ(found.lists.size(), 1U);  // both ways find the same graph
+  EXPECT_FALSE(found.lists[0].confirmed);
+  EXPECT_TRUE(found.foreseen.cheapest.empty());  // is in that list
+  EXPECT_FALSE(found.foreseen.simplest.empty());
+  EXPECT_GT(found.statistics.priced, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(LayoutsOrNot, FindingsOf, testing::Bool());
+
+TEST(Budget, EndsAtItsShare) {
+  EXPECT_EQ(Budget(0).left(1), 0);
+  const Budget hour(3600);
+  EXPECT_LE(hour.left(0.5), 1800);
+  EXPECT_GT(hour.left(0.5), 0);
+}
+
+}  // namespace
+}  // namespace isomer::driver
