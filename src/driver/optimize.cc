@@ -24,7 +24,8 @@ namespace isomer::driver {
 #ifdef ISOMER_HAS_COMPILER
 namespace {
 
-constexpr double kNoise = 1.02;  // times within this of each other are the same: they do not choose
+constexpr double kRaceShare = 0.1;  // of the budget, at most, for one race: who asks for little does not wait for many
+constexpr double kNoise = 1.02;     // times within this of each other are the same: they do not choose
 
 class Optimization {
  public:
@@ -67,6 +68,8 @@ class Optimization {
     ISOMER_TRY(pricer_, cost::Pricer::make(ops::table(), pricing));
     return {};
   }
+
+  double race_seconds() const { return std::min(options_.timing_seconds, kRaceShare * options_.search.seconds); }
 
   bool searches() const { return !options_.replay && options_.search.seconds > 0 && options_.search.steps > 0; }
 
@@ -222,7 +225,7 @@ class Optimization {
       // What kernels alone confirm is a candidate even where one race does not show it.
       const bool confirmed = all[i].confirmed;
       if (!(all[i].fastest < all[0].fastest && all[i].fastest <= kNoise * best) && !confirmed) continue;
-      ISOMER_TRY(const bool faster, candidates_->stays_faster(all[0], all[i], inputs, options_.timing_seconds));
+      ISOMER_TRY(const bool faster, candidates_->stays_faster(all[0], all[i], inputs, race_seconds()));
       if (faster) return i;
     }
     return size_t{0};
@@ -247,7 +250,7 @@ class Optimization {
       ISOMER_CHECK_OK(check(all[i], end));
       if (out_.culprit) return {};
     }
-    ISOMER_CHECK_OK(candidates_->time(all, inputs, options_.timing_seconds));
+    ISOMER_CHECK_OK(candidates_->time(all, inputs, race_seconds()));
     ISOMER_TRY(const size_t taken, fastest_of(all, inputs));
     if (!given() && taken > 0) ISOMER_CHECK_OK(test_applications(all[taken].steps));
     if (out_.culprit) return {};
@@ -279,7 +282,7 @@ class Optimization {
       if (out_.culprit) return false;
       if (stays) simpler = *std::move(better);
     }
-    ISOMER_TRY(const bool level, candidates_->is_level(candidate, simpler, end.sets()[0], options_.timing_seconds));
+    ISOMER_TRY(const bool level, candidates_->is_level(candidate, simpler, end.sets()[0], race_seconds()));
     if (!level) return false;
     ISOMER_CHECK_OK(test_applications(found_.foreseen.simplest));
     if (!out_.culprit) ISOMER_CHECK_OK(check(simpler, end));

@@ -33,7 +33,7 @@ struct OptimizeOptions {
   bool fresh = false;  // search, check and time also where the store remembers what came of it
   InputOptions inputs;                                // of the check: the files, on top of random ones with this seed
   double tolerance = 1e-4;                            // of an output's largest magnitude
-  double timing_seconds = 2;                          // of the comparison of the result with the input
+  double timing_seconds = 2;                          // of a race of the result with the input, at most
   const std::vector<search::Step>* replay = nullptr;  // these steps in place of a search,
   std::string replay_labels;                          // and these labels for what they lead to
 };
