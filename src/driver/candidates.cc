@@ -33,12 +33,13 @@ double quantile(std::vector<double>& ratios, double part) {
 
 }  // namespace
 
+double middle(std::vector<double> ratios) { return quantile(ratios, 0.5); }
 bool faster(double result, double input) { return kLeastGain * result <= input; }
 bool clearly_faster(double result, double input) { return kClearGain * result <= input; }
 
 std::optional<bool> stay_below(double most, std::vector<double> ratios) {
   if (ratios.empty()) return std::nullopt;
-  if (quantile(ratios, 0.5) <= most) return true;
+  if (middle(ratios) <= most) return true;
   // Two standard deviations of as many coins.
   const double part = 0.5 - 1 / std::sqrt(static_cast<double>(ratios.size()));
   if (quantile(ratios, std::max(0.0, part)) > most) return false;
@@ -81,7 +82,8 @@ Expected<std::optional<Candidate>> CandidateMaker::labelled(const Candidate& fro
   if (best.ok()) untried = std::max(untried, best->untried);
   if (!best.ok() || best->labels.empty()) return std::optional<Candidate>();
   Candidate c{from.graph, from.steps, print(best->labels, pricer_.options().target), nullptr};
-  c.foreseen = from.foreseen;
+  c.origin = from.origin;
+  c.confirmed = pricer_.options().measure;
   ISOMER_TRY(c.graph, with_labels(c.graph, c.labels));
   ISOMER_CHECK_OK(compile(c));
   return std::optional(std::move(c));
@@ -131,7 +133,7 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
   ISOMER_TRY(const std::optional<bool> gains, decide(kHalfGain, input, result, inputs, seconds, std::move(ratios)));
   if (gains != true) return false;
   input.fastest = std::min(input.fastest, again[0].seconds);
-  result.fastest = quantile(result.ratios, 0.5) * input.fastest;
+  result.fastest = middle(result.ratios) * input.fastest;
   return true;
 }
 
@@ -158,13 +160,12 @@ Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& s
   ISOMER_TRY(const ir::Graph input, with_sizes(start_, sizes_));
   ISOMER_TRY(const ir::Graph simplest, with_sizes(simpler.graph, sizes_));
   const auto had = summarise(input).macs, has = summarise(simplest).macs;
-  std::vector<double> ratios = candidate.ratios;
-  const double replaced = candidate.steps.empty() || ratios.empty() ? 1 : quantile(ratios, 0.5);
+  const double replaced = candidate.ratios.empty() ? 1 : middle(candidate.ratios);
   const double most = simplest_may_take(had && has && *has > *had, replaced);
   ISOMER_TRY(const std::optional<bool> level, decide(most, candidate, simpler, inputs, seconds, {}));
   // What stays open to the end is level, as far as anyone can tell.
   if (level == false) return false;
-  simpler.fastest = quantile(simpler.ratios, 0.5) * candidate.fastest;
+  simpler.fastest = middle(simpler.ratios) * candidate.fastest;
   return true;
 }
 

@@ -3,6 +3,7 @@
 // Invariant: a candidate's graph is folded as far as prices take it to be.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,9 @@
 
 namespace isomer::driver {
 
+// Who came upon a candidate: nobody (the input, or what the user gives), estimates alone, everything joined that may be, or prices.
+enum class Origin : uint8_t { Given, Foreseen, Simplest, Found };
+
 struct Candidate {
   ir::Graph graph;
   std::vector<search::Step> steps;
@@ -24,10 +28,11 @@ struct Candidate {
   cost::Mix mix = {};                  // of its kernels, by the analytic model
   double fastest = 1e30;               // seconds (race.h),
   std::vector<double> ratios = {};     // and to the input, round by round
-  bool foreseen = false;               // by the analytic model, not found by timed kernels
-  bool confirmed = false;              // its kernels were faster by times of two looks
+  Origin origin = Origin::Given;
+  bool confirmed = false;  // kernels that were timed decided for it: by two looks, or as labels do
 };
 
+double middle(std::vector<double> ratios);
 // By more than noise; by so much that it needs no second timing. Seconds.
 bool faster(double result, double input);
 bool clearly_faster(double result, double input);

@@ -14,11 +14,13 @@ namespace {
 
 // Of the budget: until labels of the start are found, and for those of what the search finds.
 constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
-constexpr double kForesight = 0.3;     // of the budget: more than estimates alone take in most models
-constexpr double kQuickShare = 0.05;   // of the budget: for seeing then whether first steps promise much,
-constexpr double kMuch = 0.1;          // which is so much of the model's time;
-constexpr double kRewriteShare = 0.7;  // then they are looked for until so much of the budget is gone
-constexpr int kMostSearchers = 4;      // threads: more would wait for those that time
+constexpr double kForesight = 0.3;      // of the budget: more than estimates alone take in most models,
+constexpr double kBesideLabels = 0.15;  // and of one that labels need
+constexpr double kLittle = 0.02;        // of the model's time: what estimates promise less than is not looked for twice
+constexpr double kQuickShare = 0.05;    // of the budget: for seeing then whether first steps promise much,
+constexpr double kMuch = 0.1;           // which is so much of the model's time;
+constexpr double kRewriteShare = 0.7;   // then they are looked for until so much of the budget is gone
+constexpr int kMostSearchers = 4;       // threads: more would wait for those that time
 
 void add(const search::Statistics& more, search::Statistics& all) {
   all.regions = std::max(all.regions, more.regions);
@@ -59,13 +61,14 @@ QuickLook Finder::quick_look(double share) const {
 
 Expected<Findings> Finder::find() const {
   Findings out;
-  ISOMER_TRY(out.foreseen, foresee(quick_look(kForesight), pricer.options(), options.measure || options.layout));
+  ISOMER_TRY(out.foreseen, foresee(quick_look(options.layout ? kBesideLabels : kForesight), pricer.options(),
+                                   options.measure || options.layout));
   search::Options how = options.search;
   how.threads = searchers(options.measure);
   how.quiet = pricer.options().quiet;
   // Where rewrites promise much they are looked for first, and what they lead to is labelled. Else the start has its
   // labels first: most kernels of what the search looks at are known then, and where it finds nothing the labels are there.
-  if (options.layout && !promises(kMuch, out.foreseen, quick_look(kForesight + kQuickShare), pricer)) {
+  if (options.layout && !promises(kMuch, out.foreseen, quick_look(kBesideLabels + kQuickShare), pricer)) {
     ISOMER_CHECK_OK(look_jointly(how, out));
   } else {
     how.seconds = budget.left(options.layout ? kRewriteShare : 1);
@@ -76,14 +79,14 @@ Expected<Findings> Finder::find() const {
   return out;
 }
 
-// What gains by itself may gain nothing beside labels by what timings tell, and the other way round: where time is left both are looked
-// for.
+// What gains by itself may gain nothing beside labels by what timings tell, and the other way round: where estimates promise something
+// and time is left, both are looked for.
 Expected<void> Finder::look_jointly(search::Options how, Findings& out) const {
   ISOMER_TRY(search::Outcome labelled, with_labels(how));
   const bool complete = labelled.statistics.complete;
   ISOMER_CHECK_OK(add(std::move(labelled), false, out));
   how.seconds = budget.left(1 - kFinalShare);
-  if (!complete || how.seconds <= 0) return {};
+  if (!complete || how.seconds <= 0 || out.foreseen.gain < kLittle) return {};
   ISOMER_TRY(search::Outcome plain, by_kernels(how));
   return add(std::move(plain), options.measure, out);
 }

@@ -161,26 +161,23 @@ class Optimization {
       all.push_back(std::move(result));
       return all;
     }
-    const auto add = [&](Candidate c) -> Expected<void> {
-      std::optional<Candidate> better;
+    const auto add = [&](const std::vector<search::Step>& steps, Origin origin, bool confirmed) -> Expected<void> {
+      if (steps.empty()) return {};
+      ISOMER_TRY(Candidate c, compiled(steps, ""));
+      c.origin = origin;
+      c.confirmed = confirmed;
       if (options_.layout) {
-        ISOMER_TRY(better, labelled(c));
+        ISOMER_TRY(std::optional<Candidate> better, labelled(c));
+        if (better) all.push_back(*std::move(better));
       }
-      if (better) all.push_back(*std::move(better));
-      all.push_back(std::move(c));
+      // The simplest form need not gain, and has its turn later.
+      if (origin != Origin::Simplest) all.push_back(std::move(c));
       return {};
     };
-    if (!found_.foreseen.cheapest.empty()) {
-      ISOMER_TRY(Candidate foreseen, compiled(found_.foreseen.cheapest, ""));
-      foreseen.foreseen = true;
-      ISOMER_CHECK_OK(add(std::move(foreseen)));
-    }
-    for (const Findings::List& l : found_.lists) {
-      ISOMER_TRY(Candidate result, compiled(l.steps, ""));
-      result.confirmed = l.confirmed;
-      ISOMER_CHECK_OK(add(std::move(result)));
-    }
+    ISOMER_CHECK_OK(add(found_.foreseen.cheapest, Origin::Foreseen, false));
+    for (const Findings::List& l : found_.lists) ISOMER_CHECK_OK(add(l.steps, Origin::Found, l.confirmed));
     if (!options_.layout || !searches()) return all;
+    ISOMER_CHECK_OK(add(found_.foreseen.simplest, Origin::Simplest, false));
     ISOMER_TRY(std::optional<Candidate> same, labelled(all[0]));
     if (same) all.push_back(*std::move(same));
     return all;
@@ -216,15 +213,25 @@ class Optimization {
     return {};
   }
 
-  // Of those that are faster than the input, the first that is as fast as the best within noise and stays so; 0 where none does.
-  Expected<size_t> fastest_of(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) const {
-    if (given()) return all.size() - 1;
+  // Those that a race shows to be faster than the input and as fast as the best within noise; then those that timed kernels decided for,
+  // which one race need not show, the fastest first.
+  static std::vector<size_t> by_promise(const std::vector<Candidate>& all) {
     double best = all[0].fastest;
     for (const Candidate& c : all) best = std::min(best, c.fastest);
-    for (size_t i = 1; i < all.size(); ++i) {
-      // What kernels alone confirm is a candidate even where one race does not show it.
-      const bool confirmed = all[i].confirmed;
-      if (!(all[i].fastest < all[0].fastest && all[i].fastest <= kNoise * best) && !confirmed) continue;
+    const auto shown = [&](size_t i) { return all[i].fastest < all[0].fastest && all[i].fastest <= kNoise * best; };
+    std::vector<size_t> out;
+    for (size_t i = 1; i < all.size(); ++i)
+      if (shown(i) || all[i].confirmed) out.push_back(i);
+    const auto rest = std::stable_partition(out.begin(), out.end(), shown);
+    std::stable_sort(rest, out.end(),
+                     [&](size_t a, size_t b) { return middle(all[a].ratios) < middle(all[b].ratios); });
+    return out;
+  }
+
+  // The first of those that stays faster than the input; 0 where none does.
+  Expected<size_t> fastest_of(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) const {
+    if (given()) return all.size() - 1;
+    for (const size_t i : by_promise(all)) {
       ISOMER_TRY(const bool faster, candidates_->stays_faster(all[0], all[i], inputs, race_seconds()));
       if (faster) return i;
     }
@@ -261,7 +268,8 @@ class Optimization {
     out_.changed = taken > 0 || simplified;
     if (!out_.changed) out_.why_not = why_unchanged(all);
     out_.after = candidates_->figures(all[taken]);
-    const bool by_estimate = simplified || all[taken].foreseen;
+    const Origin origin = all[taken].origin;
+    const bool by_estimate = origin == Origin::Foreseen || origin == Origin::Simplest;
     for (const Findings::List& l : found_.lists) search::add_timed(out_.considered, l.steps, all[taken].steps);
     std::erase_if(out_.considered,
                   [&](const search::Considered& c) { return by_estimate && applies(all[taken], c.rule); });
@@ -271,9 +279,11 @@ class Optimization {
 
   // Takes the simplest form in place of a candidate, unless whole runs are slower by that: it is the same in every search. Whether it did.
   Expected<bool> simplify(Candidate& candidate, EndCheck& end) {
-    if (found_.foreseen.simplest.empty()) return false;
+    if (found_.foreseen.simplest.empty() || candidate.origin == Origin::Simplest) return false;
     ISOMER_TRY(Candidate simpler, compiled(found_.foreseen.simplest, ""));
-    if (options_.layout) {
+    simpler.origin = Origin::Simplest;
+    // Labels have to gain, as they did here.
+    if (!candidate.labels.empty()) {
       ISOMER_TRY(std::optional<Candidate> better, labelled(simpler));
       bool stays = better.has_value();
       if (stays) {
