@@ -15,7 +15,7 @@ namespace {
 // Of the budget: until labels of the start are found, and for those of what the search finds.
 constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
 constexpr double kForesight = 0.3;      // of the budget: more than estimates alone take in most models,
-constexpr double kBesideLabels = 0.15;  // and of one that labels need
+constexpr double kBesideLabels = 0.15;  // and what of it those have where labels need it too
 constexpr double kLittle = 0.02;        // of the model's time: what estimates promise less than is not looked for twice
 constexpr double kQuickShare = 0.05;    // of the budget: for seeing then whether first steps promise much,
 constexpr double kMuch = 0.1;           // which is so much of the model's time;
@@ -61,14 +61,14 @@ QuickLook Finder::quick_look(double share) const {
 
 Expected<Findings> Finder::find() const {
   Findings out;
-  ISOMER_TRY(out.foreseen, foresee(quick_look(options.layout ? kBesideLabels : kForesight), pricer.options(),
-                                   options.measure || options.layout));
+  const double cheapest = options.layout ? budget.left(kBesideLabels) : options.measure ? budget.left(kForesight) : 0;
+  ISOMER_TRY(out.foreseen, foresee(quick_look(kForesight), pricer.options(), cheapest));
   search::Options how = options.search;
   how.threads = searchers(options.measure);
   how.quiet = pricer.options().quiet;
   // Where rewrites promise much they are looked for first, and what they lead to is labelled. Else the start has its
   // labels first: most kernels of what the search looks at are known then, and where it finds nothing the labels are there.
-  if (options.layout && !promises(kMuch, out.foreseen, quick_look(kBesideLabels + kQuickShare), pricer)) {
+  if (options.layout && !promises(kMuch, out.foreseen, quick_look(kForesight + kQuickShare), pricer)) {
     ISOMER_CHECK_OK(look_jointly(how, out));
   } else {
     how.seconds = budget.left(options.layout ? kRewriteShare : 1);

@@ -42,7 +42,7 @@ std::optional<double> seconds_of(const QuickLook& look, cost::Pricer& pricer) {
 
 }  // namespace
 
-Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing, bool cheapest) {
+Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing, double cheapest) {
   cost::PricerOptions nominal = pricing;
   nominal.measure = false;
   nominal.store = "-";
@@ -55,9 +55,9 @@ Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pri
   const double whole = seconds_of(look, *pricer).value_or(std::numeric_limits<double>::infinity());
   Foreseen out{std::move(joined.steps), {}, 0};
   out.gain = gain_of(out.simplest) / whole;
-  if (!cheapest) return out;
+  if (cheapest <= joined.statistics.seconds) return out;
   search::Options rest = look.options;
-  rest.seconds = std::max(0.0, rest.seconds - joined.statistics.seconds);
+  rest.seconds = cheapest - joined.statistics.seconds;
   if (look.options.progress)
     rest.progress = [&look](search::Progress p) {
       p.foreseen = true;

@@ -26,8 +26,8 @@ struct Foreseen {
   // The share of the model's time that one of them saves by its estimates, also where the time was too short.
   double gain = 0;
 };
-// `cheapest` is left out where the search to come is the same by itself.
-Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing, bool cheapest);
+// `cheapest` has so many of the look's seconds at most; none where the search to come is the same by itself.
+Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing, double cheapest);
 
 // Whether rewrites would save more than this share of the model's time: what was foreseen, or first steps alone.
 bool promises(double share, const Foreseen& foreseen, const QuickLook& look, cost::Pricer& pricer);
