@@ -22,7 +22,7 @@ constexpr double kMuch = 0.1;           // which is so much of the model's time;
 constexpr double kRewriteShare = 0.7;   // then they are looked for until so much of the budget is gone
 constexpr int kMostSearchers = 4;       // threads: more would wait for those that time
 
-void add(const search::Statistics& more, search::Statistics& all) {
+void add_up(const search::Statistics& more, search::Statistics& all) {
   all.regions = std::max(all.regions, more.regions);
   all.repeated = std::max(all.repeated, more.repeated);
   all.priced += more.priced;
@@ -112,17 +112,17 @@ Expected<search::Outcome> Finder::by_kernels(search::Options how) const {
 }
 
 Expected<void> Finder::add(search::Outcome outcome, bool confirmed, Findings& out) const {
-  driver::add(outcome.statistics, out.statistics);
+  add_up(outcome.statistics, out.statistics);
   out.considered = std::move(outcome.considered);
   if (outcome.steps.empty()) return {};
   ISOMER_TRY(const Candidate found, candidates.make(outcome.steps, ""));
+  const Hash128 graph = found.graph.content_hash();
   for (Findings::List& l : out.lists) {
-    ISOMER_TRY(const Candidate other, candidates.make(l.steps, ""));
-    if (other.graph.content_hash() != found.graph.content_hash()) continue;
+    if (l.graph != graph) continue;
     l.confirmed |= confirmed;
     return {};
   }
-  out.lists.push_back({std::move(outcome.steps), confirmed});
+  out.lists.push_back({std::move(outcome.steps), graph, confirmed});
   return {};
 }
 
@@ -132,11 +132,10 @@ Expected<void> Finder::compare_with_foresight(Findings& out) const {
   if (cheapest.empty()) return {};
   ISOMER_TRY(const Candidate foreseen, candidates.make(cheapest, ""));
   ISOMER_TRY(const Candidate simplest, candidates.make(out.foreseen.simplest, ""));
-  const auto graph = foreseen.graph.content_hash();
+  const Hash128 graph = foreseen.graph.content_hash();
   bool known = simplest.graph.content_hash() == graph;
   for (Findings::List& l : out.lists) {
-    ISOMER_TRY(const Candidate found, candidates.make(l.steps, ""));
-    if (found.graph.content_hash() != graph) continue;
+    if (l.graph != graph) continue;
     l.steps = cheapest;
     known = true;
   }

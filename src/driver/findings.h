@@ -5,7 +5,7 @@
 #include <chrono>
 #include <vector>
 
-#include "base/quiet.h"
+#include "base/hash.h"
 #include "cost/pricer.h"
 #include "driver/candidates.h"
 #include "driver/open_sizes.h"
@@ -33,6 +33,7 @@ struct Findings {
   // labels.
   struct List {
     std::vector<search::Step> steps;
+    Hash128 graph;           // the content of what they lead to
     bool confirmed = false;  // a second look at its kernels showed the gain again
   };
   std::vector<List> lists;

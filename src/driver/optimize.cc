@@ -259,6 +259,7 @@ class Optimization {
     }
     ISOMER_CHECK_OK(candidates_->time(all, inputs, race_seconds()));
     ISOMER_TRY(const size_t taken, fastest_of(all, inputs));
+    // Of several lists one is taken, and its tests are what is reported.
     if (!given() && taken > 0) ISOMER_CHECK_OK(test_applications(all[taken].steps));
     if (out_.culprit) return {};
     out_.before = candidates_->figures(all[0]);

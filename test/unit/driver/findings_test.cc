@@ -3,51 +3,38 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/codegen.h"
-#include "ops/table.h"
 #include "rewrite/rule.h"
+#include "test/products_of_one.h"
 
 namespace isomer::driver {
 namespace {
 
-constexpr const char* kRules = R"(
-rule factor : exact
-  ?x : T[M, K]  ?a, ?b : T[K, N]
-  add(matmul(?x, ?a), matmul(?x, ?b))
-  => matmul(?x, add(?a, ?b))
+constexpr const char* kSideBySide = R"(
 rule merge : exact
   ?x : T[M, K]  ?a : T[K, A]  ?b : T[K, B]
   [matmul(?x, ?a), matmul(?x, ?b)]
   => split(matmul(?x, concat(?a, ?b){axis=1}), [A, B]){axis=1}
 )";
 
-// Of one input: the sum of two products, which could be one, and two others that could lie side by side.
+// The sum of two products, which could be one, and two others of one value that could lie side by side.
 ir::Graph model() {
   ir::GraphBuilder b(ops::table(), "four");
-  const ir::Value x = *b.input("x", {DType::F32, Shape::of({256, 256}), nullptr});
+  const ir::Value x = square_input(b);
   const ir::Value u = *b.add1("tanh", {x});
-  const auto product = [&](const ir::Value& of, double value) {
-    return *b.add1("matmul", {of, b.constant(Tensor::of(DType::F32, {256, 256}, std::vector<double>(65536, value)))});
-  };
-  b.output("y", *b.add1("add", {product(x, 1), product(x, 2)}));
-  b.output("v", *b.add1("tanh", {product(u, 3)}));
-  b.output("w", *b.add1("tanh", {product(u, 4)}));
+  b.output("y", *b.add1("add", {product(b, x, 1), product(b, x, 2)}));
+  b.output("v", *b.add1("tanh", {product(b, u, 3)}));
+  b.output("w", *b.add1("tanh", {product(b, u, 4)}));
   return *std::move(b).finish();
 }
 
 class FindingsOf : public testing::TestWithParam<bool> {
  protected:
   static Findings find(const OptimizeOptions& options) {
-    const auto rules = rewrite::parse_rules(kRules, ops::table());
+    const auto rules = rewrite::parse_rules(std::string(kSumOfProducts) + kSideBySide, ops::table());
     EXPECT_TRUE(rules.ok());
     std::vector<const rewrite::Rule*> all;
     for (const rewrite::Rule& r : *rules) all.push_back(&r);
-    cost::PricerOptions pricing;
-    pricing.target = *codegen::host_target();
-    pricing.threads = 1;
-    pricing.measure = options.measure;
-    pricing.store = "-";
-    const auto pricer = cost::Pricer::make(ops::table(), pricing);
+    const auto pricer = cost::Pricer::make(ops::table(), by_estimates());
     EXPECT_TRUE(pricer.ok());
     const ir::Graph start = model();
     const Sizes none;
@@ -61,7 +48,7 @@ class FindingsOf : public testing::TestWithParam<bool> {
 
 TEST_P(FindingsOf, HoldWhatGainsAndTheSimplestForm) {
   OptimizeOptions options;
-  options.measure = false;
+  options.measure = false;  // as the pricer is told
   options.layout = GetParam();
   const Findings found = find(options);
   ASSERT_EQ(found.lists.size(), 1U);  // both ways find the same graph
