@@ -4,7 +4,8 @@
 #
 # All of src/NAME/*.cc, src/NAME/*/*.cc and src/NAME/*.c becomes the static library isomer_NAME; the include root is src/.
 # DEPS are modules. LINK reaches the users of the module; PRIVATE_LINK stays inside, for owners of third-party code.
-# COLD code runs once per node, never per element: a release builds it at -O1, which saves a third of its time.
+# COLD code runs once per node of a model or command, never per element, nor per graph of a search: a release builds it at -O1, which
+# saves a third of its time.
 # ELEMENTS: code that runs per element, the only one that a sanitized build optimises: the others take a third of the time.
 # TOGETHER compiles N sources as one: most of the time of a small source goes into the headers that its neighbours want
 # too. Sources in ALONE have names in their unnamed namespaces that others have as well; one that newly does ("redefinition
@@ -83,8 +84,8 @@ function(isomer_all_modules out)
 endfunction()
 
 # tools/NAME/*.cc becomes the executable NAME at the top of the build folder. A command's code runs once and is nearly all of it
-# the instantiation of two large libraries: it is not optimised, the libraries' headers are compiled once, and so are several
-# commands together.
+# the instantiation of two large libraries: the libraries' headers are compiled once, and so are several commands together. It is
+# optimised a little: of templates that modules have too the linker takes the first, which are these.
 function(isomer_tool name)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${name}/*.cc)
   if(NOT sources)
@@ -94,8 +95,8 @@ function(isomer_tool name)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tools)
   target_link_libraries(${name} PRIVATE
-    isomer_warnings ${modules} isomer_build_info CLI11::CLI11 nlohmann_json::nlohmann_json)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+    isomer_warnings ${modules} isomer_build_info isomer_malloc CLI11::CLI11 nlohmann_json::nlohmann_json)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_precompile_headers(${name} PRIVATE <CLI/CLI.hpp> <nlohmann/json.hpp> <fmt/format.h>)
   if(ISOMER_TOGETHER)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
@@ -116,7 +117,7 @@ function(isomer_benchmarks folder)
     add_executable(bench_${name} ${source})
     target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(bench_${name} PRIVATE ISOMER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    target_link_libraries(bench_${name} PRIVATE isomer_warnings ${modules} benchmark::benchmark_main)
+    target_link_libraries(bench_${name} PRIVATE isomer_warnings ${modules} isomer_malloc benchmark::benchmark_main)
     target_compile_options(bench_${name} PRIVATE $<$<CONFIG:Release>:-O0>)
     set_target_properties(bench_${name} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench OUTPUT_NAME ${name})

@@ -12,7 +12,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+# Modules end up in executables: nobody puts another definition in front of theirs.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG -fno-semantic-interposition")
 set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 # A product and a sum are two roundings, in the reference and wherever bits are compared. Where fused ones belong to the base

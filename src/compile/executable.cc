@@ -4,15 +4,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <utility>
 
 #include "codegen/codegen.h"
 #include "compile/host_program.h"
+#include "compile/kernel_code.h"
 
 namespace isomer::compile {
 
+using CodeByName = std::map<std::string, Code, std::less<>>;
+
 struct Executable::Impl {
-  codegen::Jit jit;
+  CodeByName code;
   std::unique_ptr<HostProgram> program;
   iso_model* model = nullptr;
   uint64_t least_arena_bytes = 0;
@@ -61,24 +66,48 @@ void add_watch(Plan& plan, const Watch& watch) {
   plan.steps = std::move(steps);
 }
 
+Expected<CodeByName> made_now(const Lowered& lowered, const ExecutableOptions& options) {
+  codegen::Options how;
+  how.wide = options.wide;
+  how.threads = options.compile_threads;
+  how.dump_dir = options.dump_dir;
+  ISOMER_TRY(const std::vector<codegen::Object> objects,
+             codegen::emit_objects(lowered.functions, options.lower.target, how));
+  ISOMER_TRY(codegen::Jit loaded, codegen::Jit::load(objects));
+  const auto jit = std::make_shared<const codegen::Jit>(std::move(loaded));
+  CodeByName out;
+  for (const loop::Function& f : lowered.functions)
+    out[f.name] = {jit, reinterpret_cast<iso_kernel>(jit->find(f.name))};
+  return out;
+}
+
+Expected<CodeByName> code_of(const Lowered& lowered, const ExecutableOptions& options) {
+  if (!options.code || options.wide || !options.dump_dir.empty()) return made_now(lowered, options);
+  std::vector<KernelCode::Wanted> wanted;
+  for (size_t i = 0; i < lowered.functions.size(); ++i)
+    wanted.push_back({&lowered.functions[i], lowered.signatures[i]});
+  const std::vector<Expected<Code>> codes = options.code->of(wanted, options.compile_threads);
+  CodeByName out;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    ISOMER_TRY(out[lowered.functions[i].name], codes[i]);
+  }
+  return out;
+}
+
 }  // namespace
 
 Expected<std::shared_ptr<const Executable>> Executable::build(const ir::Graph& graph, const ir::OpTable& table,
                                                               const ExecutableOptions& options) {
   ISOMER_TRY(Lowered lowered, lower(graph, table, options.lower));
   if (!options.dump_dir.empty()) ISOMER_CHECK_OK(dump_loops(lowered, options.dump_dir));
-  codegen::Options code;
-  code.wide = options.wide;
-  code.threads = options.compile_threads;
-  code.dump_dir = options.dump_dir;
-  ISOMER_TRY(const std::vector<codegen::Object> objects,
-             codegen::emit_objects(lowered.functions, options.lower.target, code));
-  ISOMER_TRY(codegen::Jit jit, codegen::Jit::load(objects));
+  ISOMER_TRY(CodeByName code, code_of(lowered, options));
   auto impl = std::make_unique<Impl>(
-      Impl{std::move(jit), nullptr, nullptr, lowered.least_arena_bytes, lowered.functions.size()});
+      Impl{std::move(code), nullptr, nullptr, lowered.least_arena_bytes, lowered.functions.size()});
   add_watch(lowered.plan, options.watch);
   ISOMER_TRY(impl->program, HostProgram::make(std::move(lowered.plan), [&](std::string_view name) {
-               return name == kWatchStep ? options.watch.kernel : reinterpret_cast<iso_kernel>(impl->jit.find(name));
+               if (name == kWatchStep) return options.watch.kernel;
+               const auto it = impl->code.find(name);
+               return it == impl->code.end() ? nullptr : it->second.entry;
              }));
   iso_error error;
   impl->model = iso_open_program(impl->program->get(), &error);

@@ -16,6 +16,8 @@
 
 namespace isomer::compile {
 
+class KernelCode;
+
 // A kernel of the caller's that runs between the steps of a plan, as often as they are expected to take so long; in front of the
 // first and behind the last there is none. Plans with jumps have none at all.
 struct Watch {
@@ -32,6 +34,8 @@ struct ExecutableOptions {
   int compile_threads = 0;    // 0: one per core
   std::string dump_dir = {};  // per kernel: loops, LLVM's IR, assembly
   Watch watch = {};
+  // Kernels that were made before are taken from here, and others kept: of the same target. Not of `wide`, nor where there is a dump.
+  KernelCode* code = nullptr;
 };
 
 class Executable {

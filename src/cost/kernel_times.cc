@@ -67,7 +67,7 @@ void put_in_context(Item& item, Context context) {
 KernelTimes::KernelTimes(Options options)
     : options_(std::move(options)),
       store_(Store::open(options_.store, setting_text(options_.target, options_.threads))),
-      code_(options_.target) {
+      code_(std::make_shared<compile::KernelCode>(options_.target)) {
   find_machine();
 }
 
@@ -180,14 +180,14 @@ KernelTimes::Measuring KernelTimes::turn(const std::vector<const Item*>& items) 
   return turn;
 }
 
-std::vector<Expected<Code>> KernelTimes::codes(const std::vector<const Item*>& items, int threads) {
-  std::vector<KernelCode::Wanted> wanted;
+std::vector<Expected<compile::Code>> KernelTimes::codes(const std::vector<const Item*>& items, int threads) {
+  std::vector<compile::KernelCode::Wanted> wanted;
   for (const Item* item : items) wanted.push_back({item->subject.function, item->signature()});
-  return code_.of(wanted, threads);
+  return code_->of(wanted, threads);
 }
 
 std::vector<Subject> KernelTimes::subjects(const std::vector<const Item*>& items) {
-  const std::vector<Expected<Code>> code = codes(items, 0);
+  const std::vector<Expected<compile::Code>> code = codes(items, 0);
   std::vector<Subject> out;
   for (size_t n = 0; n < items.size(); ++n) {
     out.push_back(items[n]->subject);

@@ -71,6 +71,7 @@ class KernelTimes {
   const Machine& machine() const { return machine_; }
   Store& store() { return *store_; }
   size_t measured() const { return measured_; }
+  const std::shared_ptr<compile::KernelCode>& code() const { return code_; }
 
  private:
   void find_machine();
@@ -83,14 +84,14 @@ class KernelTimes {
     std::unique_lock<std::mutex> lock;  // given up first: who waits to go on working holds nothing
   };
   Measuring turn(const std::vector<const Item*>& items);
-  std::vector<Expected<Code>> codes(const std::vector<const Item*>& items, int threads);
+  std::vector<Expected<compile::Code>> codes(const std::vector<const Item*>& items, int threads);
   std::vector<Subject> subjects(const std::vector<const Item*>& items);
   MeasureOptions how() const;
 
   const Options options_;
   Machine machine_;
   std::unique_ptr<Store> store_;
-  KernelCode code_;
+  const std::shared_ptr<compile::KernelCode> code_;
   std::mutex measuring_;      // taken before `mutex_`
   mutable std::mutex mutex_;  // of what follows
   std::unordered_map<std::string, Known> kernels_;

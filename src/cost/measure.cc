@@ -296,7 +296,7 @@ Expected<void> complete(std::vector<Subject>& subjects, const loop::Target& targ
   for (Subject& s : subjects)
     if (!s.code.entry) functions.push_back(s.function), open.push_back(&s);
   if (open.empty()) return {};
-  ISOMER_TRY(const std::vector<Code> codes, compile_together(functions, target, 0));
+  ISOMER_TRY(const std::vector<compile::Code> codes, compile::compile_together(functions, target, 0));
   for (size_t i = 0; i < open.size(); ++i) open[i]->code = codes[i];
   return {};
 }

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "compile/kernel_code.h"
 #include "cost/core_rate.h"
-#include "cost/kernel_code.h"
 #include "cost/reach.h"
 #include "loop/stmt.h"
 #include "loop/target.h"
@@ -30,7 +30,7 @@ struct Subject {
   double limit = 0;             // seconds: a kernel that is clearly slower is not run again; 0: no limit
   Mix mix = {};                 // not known: its time is that of its units
   Context context = {};         // in a plan; without reaches: the standard state
-  Code code = {};               // without an entry: it is made first
+  compile::Code code = {};      // without an entry: it is made first
   bool in_plan() const { return !context.reaches.empty(); }
 };
 

@@ -252,6 +252,7 @@ void Pricer::set_answer(const std::string& question, const std::string& text) {
 double Pricer::step_seconds() const { return impl_->times.machine().step_seconds; }
 const Rates& Pricer::usual() const { return impl_->times.machine().usual; }
 const PricerOptions& Pricer::options() const { return impl_->options; }
+std::shared_ptr<compile::KernelCode> Pricer::code() const { return impl_->times.code(); }
 std::vector<Diagnostic> Pricer::take_warnings() { return impl_->times.store().take_warnings(); }
 
 }  // namespace isomer::cost

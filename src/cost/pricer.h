@@ -24,6 +24,10 @@
 #include "ir/graph.h"
 #include "loop/target.h"
 
+namespace isomer::compile {
+class KernelCode;
+}
+
 namespace isomer::cost {
 
 struct PricerOptions {
@@ -102,6 +106,8 @@ class Pricer {
   const Rates& usual() const;   // rates of the core that times are taken at, or converted to
 
   const PricerOptions& options() const;
+  // Of all kernels that it timed, for models of these.
+  std::shared_ptr<compile::KernelCode> code() const;
   size_t measured() const;  // kernels timed so far
   // All kernels of the graph's plan in one number: another compiler gives another one.
   Expected<Hash128> plan_hash(const ir::Graph& graph);

@@ -10,6 +10,7 @@
 #ifdef ISOMER_HAS_COMPILER
 #include "codegen/codegen.h"
 #include "compile/executable.h"
+#include "compile/kernel_code.h"
 #include "ops/table.h"
 #endif
 
@@ -72,16 +73,19 @@ bool RoundingChoice::accept(const Expected<double>& difference) {
 
 #ifdef ISOMER_HAS_COMPILER
 
-Trial::Trial(const ir::Graph& graph, int threads, int compile_threads) : graph_(graph), threads_(threads) {
-  building_ = std::async(std::launch::async,
-                         [&graph, compile_threads]() -> Expected<std::shared_ptr<const compile::Executable>> {
-                           compile::ExecutableOptions o;
-                           ISOMER_TRY(o.lower.target, codegen::host_target());
-                           o.lower.winograd = o.lower.split = false;
-                           o.lower.bounded = true;
-                           o.compile_threads = compile_threads;
-                           return compile::Executable::build(graph, ops::table(), o);
-                         });
+Trial::Trial(const ir::Graph& graph, int threads, int compile_threads, std::shared_ptr<compile::KernelCode> code)
+    : graph_(graph), threads_(threads) {
+  building_ = std::async(
+      std::launch::async,
+      [&graph, compile_threads, code = std::move(code)]() -> Expected<std::shared_ptr<const compile::Executable>> {
+        compile::ExecutableOptions o;
+        ISOMER_TRY(o.lower.target, codegen::host_target());
+        o.lower.winograd = o.lower.split = false;
+        o.lower.bounded = true;
+        o.compile_threads = compile_threads;
+        o.code = code.get();
+        return compile::Executable::build(graph, ops::table(), o);
+      });
 }
 Trial::~Trial() = default;
 

@@ -15,7 +15,8 @@
 
 namespace isomer::compile {
 class Executable;
-}
+class KernelCode;
+}  // namespace isomer::compile
 
 namespace isomer::driver {
 
@@ -64,7 +65,8 @@ class RoundingChoice {
 // The strict form of a graph beside one that is faster. It is compiled in the background from the start on.
 class Trial {
  public:
-  Trial(const ir::Graph& graph, int threads, int compile_threads);
+  // `code`: kernels that the faster form has may be taken from there.
+  Trial(const ir::Graph& graph, int threads, int compile_threads, std::shared_ptr<compile::KernelCode> code = nullptr);
   ~Trial();
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;

@@ -21,7 +21,8 @@ constexpr double kHalfGain = 0.985;  // of the input's time: half of the least g
 constexpr double kLevel = 1.005;     // times the input's: less is no loss
 constexpr double kNearly = 1.01;  // times that of what gained: what may be lost so that every search has the same form
 
-// Of looks at a simpler form: the races of one, how many there are where rounds leave it open, and how many must be against it.
+// Of looks at a simpler form: the races of one, how many there are where rounds leave it open, and how many must be against it. When
+// the budget is over, one race is a look, and there are no more than may tell.
 constexpr int kLookRaces = 2, kMostLooks = 4, kFewestAgainst = 2;
 
 // Of ratios, the one that this part of them is below.
@@ -68,6 +69,7 @@ Expected<void> CandidateMaker::compile(Candidate& c) const {
   ExecutorOptions o;
   o.native.threads = pricer_.options().threads;
   o.native.accuracy = accuracy;
+  o.native.code = pricer_.code();
   o.native.watch = std::make_shared<compile::Watch>(watch_->watch());
   ISOMER_TRY(Executor e, Executor::make(sized, o));
   c.executor = std::make_unique<Executor>(std::move(e));
@@ -89,9 +91,9 @@ Expected<std::optional<Candidate>> CandidateMaker::labelled(const Candidate& fro
   return std::optional(std::move(c));
 }
 
-RaceOptions CandidateMaker::race_options(double seconds, const Candidate& first) const {
+RaceOptions CandidateMaker::race_options(const Candidate& first) const {
   RaceOptions how;
-  how.seconds = seconds;
+  how.seconds = race_seconds_;
   how.threads = pricer_.options().threads;
   how.watch = watch_.get();
   how.usual = pricer_.usual();
@@ -99,9 +101,8 @@ RaceOptions CandidateMaker::race_options(double seconds, const Candidate& first)
   return how;
 }
 
-Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs,
-                                    double seconds) const {
-  const RaceOptions how = race_options(seconds, all[0]);
+Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) const {
+  const RaceOptions how = race_options(all[0]);
   std::vector<Executor*> runners;
   for (const Candidate& c : all) runners.push_back(c.executor.get());
   ISOMER_TRY(const std::vector<Finish> finish, race(runners, inputs, how));
@@ -118,19 +119,19 @@ double CandidateMaker::priced(const Candidate& c) const {
   return sum;
 }
 
-Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs,
-                                            double seconds) const {
+Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
+                                            const std::vector<Tensor>& inputs) const {
   if (clearly_faster(result.fastest, input.fastest)) return true;
   const bool trusted = faster(result.fastest, input.fastest);
   const bool by_kernels = result.confirmed && faster(priced(result), priced(input));
   if (!trusted && !by_kernels) return false;
   ISOMER_TRY(const std::vector<Finish> again,
-             race({input.executor.get(), result.executor.get()}, inputs, race_options(seconds, input)));
+             race({input.executor.get(), result.executor.get()}, inputs, race_options(input)));
   if (trusted && faster(again[1].seconds, again[0].seconds)) return true;
   if (!by_kernels) return false;
   std::vector<double> ratios = result.ratios;
   ratios.insert(ratios.end(), again[1].ratios.begin(), again[1].ratios.end());
-  ISOMER_TRY(const std::optional<bool> gains, decide(kHalfGain, input, result, inputs, seconds, std::move(ratios)));
+  ISOMER_TRY(const std::optional<bool> gains, decide(kHalfGain, input, result, inputs, std::move(ratios)));
   if (gains != true) return false;
   input.fastest = std::min(input.fastest, again[0].seconds);
   result.fastest = middle(result.ratios) * input.fastest;
@@ -138,31 +139,32 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
 }
 
 Expected<std::optional<bool>> CandidateMaker::decide(double most, const Candidate& first, Candidate& second,
-                                                     const std::vector<Tensor>& inputs, double seconds,
+                                                     const std::vector<Tensor>& inputs,
                                                      std::vector<double> ratios) const {
-  std::optional<bool> below;
   const int had = ratios.empty() ? 0 : 1;
-  for (int looks = 1; looks <= kMostLooks && !below; ++looks) {
-    for (int races = 0; races < kLookRaces && looks > had; ++races) {
+  const auto late = [this] { return budget_.left() <= 0; };
+  for (int looks = 1; looks <= (late() ? kFewestAgainst : kMostLooks); ++looks) {
+    for (int races = 0; races < (late() ? 1 : kLookRaces) && looks > had; ++races) {
       ISOMER_TRY(const std::vector<Finish> finish,
-                 race({first.executor.get(), second.executor.get()}, inputs, race_options(seconds, first)));
+                 race({first.executor.get(), second.executor.get()}, inputs, race_options(first)));
       ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
     }
-    below = stay_below(most, ratios);
-    if (below == false && looks < kFewestAgainst) below.reset();  // a minute in which the machine does something else
+    const std::optional<bool> below = stay_below(most, ratios);
+    const bool moment = below == false && looks < kFewestAgainst;  // in which the machine does something else
+    second.ratios = ratios;
+    if (below && !moment) return below;
   }
-  second.ratios = std::move(ratios);
-  return below;
+  return std::optional<bool>();
 }
 
 Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& simpler,
-                                        const std::vector<Tensor>& inputs, double seconds) const {
+                                        const std::vector<Tensor>& inputs) const {
   ISOMER_TRY(const ir::Graph input, with_sizes(start_, sizes_));
   ISOMER_TRY(const ir::Graph simplest, with_sizes(simpler.graph, sizes_));
   const auto had = summarise(input).macs, has = summarise(simplest).macs;
   const double replaced = candidate.ratios.empty() ? 1 : middle(candidate.ratios);
   const double most = simplest_may_take(had && has && *has > *had, replaced);
-  ISOMER_TRY(const std::optional<bool> level, decide(most, candidate, simpler, inputs, seconds, {}));
+  ISOMER_TRY(const std::optional<bool> level, decide(most, candidate, simpler, inputs, {}));
   // What stays open to the end is level, as far as anyone can tell.
   if (level == false) return false;
   simpler.fastest = middle(simpler.ratios) * candidate.fastest;

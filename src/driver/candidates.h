@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cost/pricer.h"
+#include "driver/budget.h"
 #include "driver/executor.h"
 #include "driver/open_sizes.h"
 #include "driver/optimize.h"
@@ -48,11 +49,13 @@ double simplest_may_take(bool multiplies_more, double replaced);
 class CandidateMaker {
  public:
   CandidateMaker(const ir::Graph& start, const std::vector<const rewrite::Rule*>& rules, const Sizes& sizes,
-                 cost::Pricer& pricer)
+                 cost::Pricer& pricer, const Budget& budget, double race_seconds)
       : start_(start),
         rules_(rules),
         sizes_(sizes),
         pricer_(pricer),
+        budget_(budget),
+        race_seconds_(race_seconds),
         watch_(std::make_unique<CoreWatch>(pricer.options().target, pricer.options().threads)) {}
 
   // Not compiled.
@@ -62,34 +65,33 @@ class CandidateMaker {
   // which no time was left.
   Expected<std::optional<Candidate>> labelled(const Candidate& from, const cost::LabelOptions& how,
                                               size_t& untried) const;
-  Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs, double seconds) const;
+  Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) const;
   // Whether a result is faster than the input: so clearly that it needs no second race, or by more than noise in a second one too.
   // Where its kernels are faster by more than noise and that was confirmed, whole runs need not prove it again beside whatever
   // else the machine does: they must show half of the least gain in the middle of both races, or of some more where those leave it
   // open; that middle is its time then.
-  Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs,
-                              double seconds) const;
+  Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs) const;
   // Whether the simplest form takes no more than it may in place of the input, or of a candidate that gained, as far as rounds can
   // tell; their middle is its time then.
-  Expected<bool> is_level(const Candidate& candidate, Candidate& simpler, const std::vector<Tensor>& inputs,
-                          double seconds) const;
+  Expected<bool> is_level(const Candidate& candidate, Candidate& simpler, const std::vector<Tensor>& inputs) const;
   Figures figures(const Candidate& candidate) const;
 
   Accuracy accuracy = Accuracy::Checked;  // that candidates are compiled with
 
  private:
-  RaceOptions race_options(double seconds, const Candidate& first) const;
+  RaceOptions race_options(const Candidate& first) const;
   // Whether the second stays below a ratio of the first one's time: by the rounds that are given, which are those of one look, and of
-  // further looks as long as that is open. `second` has all rounds then.
+  // further looks as long as that is open and there is time. `second` has all rounds then.
   Expected<std::optional<bool>> decide(double most, const Candidate& first, Candidate& second,
-                                       const std::vector<Tensor>& inputs, double seconds,
-                                       std::vector<double> ratios) const;
+                                       const std::vector<Tensor>& inputs, std::vector<double> ratios) const;
   double priced(const Candidate& candidate) const;  // seconds, by its kernels; 0: not known
 
   const ir::Graph& start_;
   const std::vector<const rewrite::Rule*>& rules_;
   const Sizes& sizes_;
   cost::Pricer& pricer_;
+  const Budget& budget_;              // of the whole call,
+  double race_seconds_;               // and of one race, at most
   std::unique_ptr<CoreWatch> watch_;  // stays where it is: compiled candidates know it
 };
 

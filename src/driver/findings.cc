@@ -37,11 +37,6 @@ void add_up(const search::Statistics& more, search::Statistics& all) {
 
 }  // namespace
 
-double Budget::left(double share) const {
-  const std::chrono::duration<double> gone = std::chrono::steady_clock::now() - begin_;
-  return std::max(0.0, share * seconds_ - gone.count());
-}
-
 cost::LabelOptions Finder::label_options(double share) const {
   return {budget.left(share), options.search.stop, true, true};
 }

@@ -2,11 +2,11 @@
 // Invariant: nothing here was run as a whole; what is found is worth compiling and timing, no more.
 #pragma once
 
-#include <chrono>
 #include <vector>
 
 #include "base/hash.h"
 #include "cost/pricer.h"
+#include "driver/budget.h"
 #include "driver/candidates.h"
 #include "driver/open_sizes.h"
 #include "driver/optimize.h"
@@ -14,18 +14,6 @@
 #include "search/search.h"
 
 namespace isomer::driver {
-
-// Seconds that began when this was made.
-class Budget {
- public:
-  explicit Budget(double seconds) : seconds_(seconds) {}
-  // Until this share of it is gone.
-  double left(double share) const;
-
- private:
-  double seconds_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 struct Findings {
   Foreseen foreseen;

@@ -11,6 +11,7 @@
 #include "codegen/codegen.h"
 #include "compile/compose.h"
 #include "compile/executable.h"
+#include "compile/kernel_code.h"
 #include "compile/procedures.h"
 #include "compile/selection.h"
 #include "ops/table.h"
@@ -57,6 +58,7 @@ Expected<ExecutablePtr> build_at(const ir::Graph& graph, const NativeOptions& op
   o.compile_threads = options.compile_threads;
   o.dump_dir = options.dump;
   if (options.watch) o.watch = *options.watch;
+  o.code = options.code.get();
   ISOMER_TRY(ExecutablePtr executable, compile::Executable::build(graph, ops::table(), o));
   ISOMER_CHECK_OK(admit(executable->plan()));
   return executable;
@@ -74,15 +76,21 @@ Expected<double> tried(Trial& trial, const ExecutablePtr& executable, int thread
 Expected<std::shared_ptr<Native>> Native::build(const ir::Graph& graph, const NativeOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->options = options;
+  // The strict form has most kernels too.
+  if (std::shared_ptr<compile::KernelCode>& code = impl->options.code; !code) {
+    ISOMER_TRY(loop::Target target, codegen::host_target());
+    code = std::make_shared<compile::KernelCode>(std::move(target));
+  }
   RoundingChoice choice(graph, options.naive ? Accuracy::Unchecked : options.accuracy);
   std::optional<Trial> trial;
   for (bool good = false; !good;) {
-    ISOMER_TRY(impl->executable, build_at(graph, options, choice.allowed()));
+    ISOMER_TRY(impl->executable, build_at(graph, impl->options, choice.allowed()));
     if (choice.settled(impl->executable->plan().rounding)) break;
-    if (!trial) trial.emplace(graph, options.threads, options.compile_threads);
+    if (!trial) trial.emplace(graph, options.threads, options.compile_threads, impl->options.code);
     good = choice.accept(tried(*trial, impl->executable, options.threads));
   }
   impl->accuracy = choice.facts();
+  if (!options.code) impl->options.code.reset();
   return std::shared_ptr<Native>(new Native(std::move(impl)));
 }
 

@@ -13,6 +13,7 @@
 #include "tensor/tensor.h"
 
 namespace isomer::compile {
+class KernelCode;
 class Threads;
 struct Watch;
 }  // namespace isomer::compile
@@ -33,6 +34,7 @@ struct NativeOptions {
   int compile_threads = 0;                           // 0: one per core
   std::shared_ptr<compile::Threads> shared = {};     // with other graphs, in place of threads of its own
   std::shared_ptr<const compile::Watch> watch = {};  // that looks on between the steps
+  std::shared_ptr<compile::KernelCode> code = {};    // with other graphs of this machine
   std::string dump = {};                             // folder for loops, LLVM's IR and assembly of every kernel
 };
 

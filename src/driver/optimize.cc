@@ -24,19 +24,22 @@ namespace isomer::driver {
 #ifdef ISOMER_HAS_COMPILER
 namespace {
 
-constexpr double kRaceShare = 0.1;  // of the budget, at most, for one race: who asks for little does not wait for many
-constexpr double kNoise = 1.02;     // times within this of each other are the same: they do not choose
+// Of the budget: for looking, the rest being for whole models, which are compiled, checked and run side by side; and for one race, at
+// most: who asks for little does not wait for many.
+constexpr double kSearchShare = 0.75, kRaceShare = 0.1;
+constexpr double kNoise = 1.02;  // times within this of each other are the same: they do not choose
 
 class Optimization {
  public:
-  Optimization(const ir::Graph& graph, const OptimizeOptions& options) : original_(graph), options_(options) {}
+  Optimization(const ir::Graph& graph, const OptimizeOptions& options)
+      : original_(graph), options_(options), budget_(options.search.seconds) {}
 
   Expected<Optimized> run() {
     ISOMER_CHECK_OK(prepare());
-    budget_.emplace(options_.search.seconds);
     ISOMER_TRY(out_.assumed, open_sizes(original_, options_.assumed, options_.inputs));
     ISOMER_TRY(out_.start, passes::run_pipeline(original_, ops::table(), "inference"));
-    candidates_.emplace(out_.start, rules_, out_.assumed, *pricer_);
+    candidates_.emplace(out_.start, rules_, out_.assumed, *pricer_, budget_,
+                        std::min(options_.timing_seconds, kRaceShare * budget_.seconds()));
     recollection_.emplace(original_, options_, *pricer_);
     ISOMER_CHECK_OK(recollection_->ask(out_, rules_));
     out_.remembered = recollection_->recall(out_, rules_);
@@ -69,8 +72,6 @@ class Optimization {
     return {};
   }
 
-  double race_seconds() const { return std::min(options_.timing_seconds, kRaceShare * options_.search.seconds); }
-
   bool searches() const { return !options_.replay && options_.search.seconds > 0 && options_.search.steps > 0; }
 
   // Makes the result again, and takes over what was found out about it where it is the same graph.
@@ -92,7 +93,7 @@ class Optimization {
     return true;
   }
 
-  Finder finder() const { return {out_.start, rules_, out_.assumed, options_, *candidates_, *budget_, *pricer_}; }
+  Finder finder() const { return {out_.start, rules_, out_.assumed, options_, *candidates_, looking_, *pricer_}; }
 
   Expected<void> search() {
     if (options_.replay) {
@@ -232,7 +233,7 @@ class Optimization {
   Expected<size_t> fastest_of(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) const {
     if (given()) return all.size() - 1;
     for (const size_t i : by_promise(all)) {
-      ISOMER_TRY(const bool faster, candidates_->stays_faster(all[0], all[i], inputs, race_seconds()));
+      ISOMER_TRY(const bool faster, candidates_->stays_faster(all[0], all[i], inputs));
       if (faster) return i;
     }
     return size_t{0};
@@ -257,7 +258,7 @@ class Optimization {
       ISOMER_CHECK_OK(check(all[i], end));
       if (out_.culprit) return {};
     }
-    ISOMER_CHECK_OK(candidates_->time(all, inputs, race_seconds()));
+    ISOMER_CHECK_OK(candidates_->time(all, inputs));
     ISOMER_TRY(const size_t taken, fastest_of(all, inputs));
     // Of several lists one is taken, and its tests are what is reported.
     if (!given() && taken > 0) ISOMER_CHECK_OK(test_applications(all[taken].steps));
@@ -293,7 +294,7 @@ class Optimization {
       if (out_.culprit) return false;
       if (stays) simpler = *std::move(better);
     }
-    ISOMER_TRY(const bool level, candidates_->is_level(candidate, simpler, end.sets()[0], race_seconds()));
+    ISOMER_TRY(const bool level, candidates_->is_level(candidate, simpler, end.sets()[0]));
     if (!level) return false;
     ISOMER_CHECK_OK(test_applications(found_.foreseen.simplest));
     if (!out_.culprit) ISOMER_CHECK_OK(check(simpler, end));
@@ -333,7 +334,7 @@ class Optimization {
   std::optional<Recollection> recollection_;
   Findings found_;
   Optimized out_;
-  std::optional<Budget> budget_;
+  const Budget budget_, looking_ = budget_.part(kSearchShare);
 };
 
 }  // namespace

@@ -38,8 +38,8 @@ class FindingsOf : public testing::TestWithParam<bool> {
     EXPECT_TRUE(pricer.ok());
     const ir::Graph start = model();
     const Sizes none;
-    const CandidateMaker candidates(start, all, none, **pricer);
     const Budget budget(options.search.seconds);
+    const CandidateMaker candidates(start, all, none, **pricer, budget, options.timing_seconds);
     auto found = Finder{start, all, none, options, candidates, budget, **pricer}.find();
     EXPECT_TRUE(found.ok());
     return found.ok() ? *std::move(found) : Findings();
@@ -65,6 +65,8 @@ TEST(Budget, EndsAtItsShare) {
   const Budget hour(3600);
   EXPECT_LE(hour.left(0.5), 1800);
   EXPECT_GT(hour.left(0.5), 0);
+  EXPECT_EQ(hour.part(0.5).seconds(), 1800);
+  EXPECT_LE(hour.part(0.5).left(), hour.left(0.5) + 1e-3);
 }
 
 }  // namespace

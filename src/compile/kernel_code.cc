@@ -1,8 +1,10 @@
-#include "cost/kernel_code.h"
+#include "compile/kernel_code.h"
 
 #include <fmt/format.h>
 
-namespace isomer::cost {
+#include <utility>
+
+namespace isomer::compile {
 
 Expected<std::vector<Code>> compile_together(const std::vector<const loop::Function*>& functions,
                                              const loop::Target& target, int threads) {
@@ -25,20 +27,27 @@ Expected<std::vector<Code>> compile_together(const std::vector<const loop::Funct
   return out;
 }
 
+KernelCode::Made* KernelCode::find(const std::string& signature) {
+  if (const auto it = recent_.find(signature); it != recent_.end()) return &it->second;
+  if (recent_.size() >= capacity_) older_ = std::exchange(recent_, {});
+  const auto it = older_.find(signature);
+  return it == older_.end() ? nullptr : &(recent_[signature] = it->second);
+}
+
 std::vector<Expected<Code>> KernelCode::of(const std::vector<Wanted>& wanted, int threads) {
   std::vector<Made> results;
   std::vector<const loop::Function*> mine;
   std::vector<std::promise<Expected<Code>>> promises;
   {
     const std::lock_guard lock(mutex_);
-    if (made_.size() + wanted.size() > capacity_) made_.clear();
     for (const Wanted& w : wanted) {
-      const auto [it, fresh] = made_.try_emplace(std::string(w.signature));
-      if (fresh) {
-        mine.push_back(w.function);
-        it->second = promises.emplace_back().get_future().share();
+      const std::string signature(w.signature);
+      if (const Made* known = find(signature)) {
+        results.push_back(*known);
+        continue;
       }
-      results.push_back(it->second);
+      mine.push_back(w.function);
+      results.push_back(recent_[signature] = promises.emplace_back().get_future().share());
     }
   }
   // Promises are kept before anything is waited for, so that two threads never wait for each other.
@@ -52,4 +61,4 @@ std::vector<Expected<Code>> KernelCode::of(const std::vector<Wanted>& wanted, in
   return out;
 }
 
-}  // namespace isomer::cost
+}  // namespace isomer::compile

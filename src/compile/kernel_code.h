@@ -1,5 +1,6 @@
-// KernelCode: native code of kernels that are timed, in this process. A kernel is timed in a hurry, in full, once more and in
-// several states of the caches: its code is made once for all of them, by whoever asks first, while others may be timing.
+// KernelCode: native code of kernels in this process, by what they do. A kernel is timed in a hurry, in full, once more and in
+// several states of the caches, and models that are compared with each other have most kernels in common: the code of each is made
+// once for all of them, by whoever asks first, while others may be timing.
 // Invariant: what was given out stays valid as long as it is held, also when this forgets it.
 #pragma once
 
@@ -17,7 +18,7 @@
 #include "loop/target.h"
 #include "runtime/abi.h"
 
-namespace isomer::cost {
+namespace isomer::compile {
 
 struct Code {
   std::shared_ptr<const codegen::Jit> jit;  // keeps the entry alive
@@ -30,7 +31,8 @@ Expected<std::vector<Code>> compile_together(const std::vector<const loop::Funct
 
 class KernelCode {
  public:
-  explicit KernelCode(loop::Target target, size_t capacity = 1 << 9)
+  // Forgets what nobody asked for while so many others were made.
+  explicit KernelCode(loop::Target target, size_t capacity = 1 << 10)
       : target_(std::move(target)), capacity_(capacity) {}
 
   struct Wanted {
@@ -42,11 +44,15 @@ class KernelCode {
 
  private:
   using Made = std::shared_future<Expected<Code>>;
+  using BySignature = std::unordered_map<std::string, Made>;
+
+  // What is known of a signature; nothing where the caller has to make it.
+  Made* find(const std::string& signature);
 
   const loop::Target target_;
   const size_t capacity_;
   std::mutex mutex_;  // of what follows
-  std::unordered_map<std::string, Made> made_;
+  BySignature recent_, older_;
 };
 
-}  // namespace isomer::cost
+}  // namespace isomer::compile

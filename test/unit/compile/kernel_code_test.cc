@@ -1,10 +1,10 @@
-#include "cost/kernel_code.h"
+#include "compile/kernel_code.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-namespace isomer::cost {
+namespace isomer::compile {
 namespace {
 
 using te::Expr;
@@ -42,6 +42,17 @@ TEST(KernelCode, IsMadeOnceForASignature) {
   EXPECT_EQ(codes.of({{&two, "two"}}, 1)[0]->entry, first[1]->entry);
 }
 
+TEST(KernelCode, KeepsWhatIsAskedForWhileOthersAreMade) {
+  std::vector<loop::Function> functions;
+  for (int i = 0; i < 9; ++i) functions.push_back(fill(static_cast<float>(i)));
+  KernelCode codes(*codegen::host_target(), 2);
+  const Code first = *codes.of({{&functions[0], "0"}}, 1)[0];
+  for (size_t i = 1; i < functions.size(); ++i) {
+    EXPECT_EQ(result(*codes.of({{&functions[i], std::to_string(i)}}, 1)[0]), static_cast<float>(i));
+    EXPECT_EQ(codes.of({{&functions[0], "0"}}, 1)[0]->entry, first.entry) << i;
+  }
+}
+
 TEST(KernelCode, WhatIsForgottenStaysValidForThoseWhoHoldIt) {
   const loop::Function one = fill(1), two = fill(2);
   KernelCode codes(*codegen::host_target(), 1);
@@ -73,4 +84,4 @@ TEST(KernelCode, ThreadsThatWantTheSameInOtherOrdersWaitForEachOther) {
 }
 
 }  // namespace
-}  // namespace isomer::cost
+}  // namespace isomer::compile
