@@ -42,6 +42,9 @@ Reach weight_reach(const ir::Graph& model) {
   return {Reach::Kind::Pool, std::clamp(std::bit_floor(bytes + bytes / 2), kSmallestPool, kLargestPool)};
 }
 
+// Where times come from: the analytic model, timings that are there, or new ones where there are none.
+enum class From : uint8_t { Model, Known, Timing };
+
 struct Pricer::Impl {
   Impl(const ir::OpTable& operators, PricerOptions how)
       : table(&operators),
@@ -75,7 +78,7 @@ struct Pricer::Impl {
   Expected<ir::Graph> prepared(const ir::Graph& graph);
   Expected<PricedRef> plan(const ir::Graph& graph, Extent extent);
   Expected<PricedRef> make_plan(const ir::Graph& graph, Extent extent);
-  Expected<std::vector<KernelPrice>> kernel_prices(const ir::Graph& graph, Extent extent, bool measured, Price& price);
+  Expected<std::vector<KernelPrice>> kernel_prices(const ir::Graph& graph, Extent extent, From from, Price& price);
   Expected<Price> price(const ir::Graph& graph, Extent extent, bool measured);
 };
 
@@ -134,17 +137,18 @@ Expected<PricedRef> Pricer::Impl::make_plan(const ir::Graph& graph, Extent exten
   return PricedRef(made);
 }
 
-Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& graph, Extent extent, bool measured,
+Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& graph, Extent extent, From from,
                                                                Price& price) {
   ISOMER_TRY(const PricedRef p, plan(graph, extent));
   price = {};
-  if (measured) price.measured = times.measure(p->items);
+  const bool timings = from != From::Model;
+  if (from == From::Timing) price.measured = times.measure(p->items);
   std::vector<KernelPrice> out;
   for (size_t i = 0; i < p->items.size(); ++i) {
     const compile::Step& step = p->lowered.plan.steps[i];
-    const KernelTimes::Known k = times.known(p->items[i], measured);
+    const KernelTimes::Known k = times.known(p->items[i], timings);
     KernelPrice part{step.function, step.origin, step.tasks, step.flops, step.bytes, k.estimate, k.estimate};
-    part.known = measured && k.seconds > 0;
+    part.known = timings && k.seconds > 0;
     if (part.known) part.seconds = k.seconds;
     price.seconds += part.seconds;
     part.mix = k.mix.scaled_to(part.seconds);
@@ -156,9 +160,9 @@ Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& 
   return out;
 }
 
-Expected<std::vector<KernelPrice>> Pricer::kernels(const ir::Graph& graph) {
+Expected<std::vector<KernelPrice>> Pricer::kernels(const ir::Graph& graph, bool measure) {
   Price ignored;
-  return impl_->kernel_prices(graph, Extent::Model, true, ignored);
+  return impl_->kernel_prices(graph, Extent::Model, measure ? From::Timing : From::Known, ignored);
 }
 
 Expected<Price> Pricer::Impl::price(const ir::Graph& graph, Extent extent, bool measured) {
@@ -167,7 +171,7 @@ Expected<Price> Pricer::Impl::price(const ir::Graph& graph, Extent extent, bool 
   if (piece)
     if (const auto known = answers.find(graph)) return *known;
   Price price;
-  ISOMER_CHECK_OK(kernel_prices(graph, extent, measured, price));
+  ISOMER_CHECK_OK(kernel_prices(graph, extent, measured ? From::Timing : From::Model, price));
   Price later = price;
   later.measured = 0;
   if (piece) answers.add(graph, later);

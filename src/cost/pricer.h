@@ -100,8 +100,9 @@ class Pricer {
   // The best layouts and algorithms, by the times of all kernels that they lead to and of the copies between them.
   Expected<Labelling> label(const ir::Graph& graph, Extent extent = Extent::Model, const LabelOptions& options = {});
 
-  // price() with its parts, in the order of the plan and with the graph's own labels; not remembered.
-  Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph);
+  // price() with its parts, in the order of the plan and with the graph's own labels; not remembered. Without `measure` those that nobody
+  // has timed have the analytic model's time.
+  Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph, bool measure = true);
   double step_seconds() const;  // the fixed cost of a step, a part of the price of every kernel
   const Rates& usual() const;   // rates of the core that times are taken at, or converted to
 

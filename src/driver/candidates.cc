@@ -183,8 +183,12 @@ Figures CandidateMaker::figures(const Candidate& c) const {
   f.measured = c.fastest < 1e30 ? c.fastest : 0;
   const auto sized = with_sizes(c.graph, sizes_);
   if (!sized.ok()) return f;
-  if (const auto parts = pricer_.kernels(*sized); parts.ok())
-    for (const cost::KernelPrice& k : *parts) f.estimated += k.estimate, f.priced += k.seconds;
+  const bool late = budget_.left() <= 0;
+  const auto parts = pricer_.kernels(*sized, !late);
+  if (!parts.ok()) return f;
+  for (const cost::KernelPrice& k : *parts) f.estimated += k.estimate, f.priced += k.seconds;
+  const bool open = std::any_of(parts->begin(), parts->end(), [](const cost::KernelPrice& k) { return !k.known; });
+  if (late && open && pricer_.options().measure) f.priced = 0;
   return f;
 }
 

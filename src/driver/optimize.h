@@ -42,7 +42,7 @@ struct OptimizeOptions {
 struct Figures {
   int64_t operators = 0, parameters = 0;
   size_t kernels = 0;
-  double estimated = 0, priced = 0, measured = 0;  // seconds of a run; 0: not known
+  double estimated = 0, priced = 0, measured = 0;  // seconds of a run; 0: not known, for which no time was left
   uint64_t weight_bytes = 0, arena_bytes = 0;
 };
 

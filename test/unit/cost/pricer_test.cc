@@ -205,6 +205,23 @@ TEST(Pricer, ASecondLookIsTakenOnceByAllThreads) {
   EXPECT_EQ(p->measured(), 2U);
 }
 
+TEST(Pricer, PartsThatNobodyHasTimedAreEstimatedWhereNothingShallBe) {
+  const auto p = pricer(true);
+  zoo::Options small;
+  small.image = 64;
+  const auto net = zoo::build("squeezenet1_1", ops::table(), small);
+  ASSERT_TRUE(net.ok());
+  const auto before = p->kernels(*net, false);
+  ASSERT_TRUE(before.ok());
+  EXPECT_EQ(p->measured(), 0U);
+  for (const KernelPrice& k : *before) EXPECT_TRUE(!k.known && k.seconds == k.estimate) << k.kernel;
+  const auto timed = p->kernels(*net);
+  ASSERT_TRUE(timed.ok());
+  const auto after = p->kernels(*net, false);
+  ASSERT_TRUE(after.ok());
+  for (size_t i = 0; i < after->size(); ++i) EXPECT_EQ((*after)[i].seconds, (*timed)[i].seconds);
+}
+
 TEST(Pricer, PartsAddUpToThePrice) {
   const auto p = pricer(false);
   zoo::Options small;
