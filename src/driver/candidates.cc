@@ -47,6 +47,15 @@ std::optional<bool> stay_below(double most, std::vector<double> ratios) {
   return std::nullopt;
 }
 
+std::optional<bool> gain_shown(const std::vector<double>& ratios) {
+  const std::optional<bool> below = stay_below(kHalfGain, ratios);
+  if (below != true) return below;
+  const size_t sure = ratios.size() / 2 + static_cast<size_t>(std::sqrt(ratios.size()));
+  const auto ahead = std::count_if(ratios.begin(), ratios.end(), [](double r) { return r < 1; });
+  if (static_cast<size_t>(ahead) > std::min(sure, ratios.size() - 1)) return true;
+  return std::nullopt;
+}
+
 double simplest_may_take(bool multiplies_more, double replaced) {
   return std::min(kLeastGain, (multiplies_more ? kHalfGain : kLevel) / replaced);
 }
@@ -131,14 +140,14 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
   if (!by_kernels) return false;
   std::vector<double> ratios = result.ratios;
   ratios.insert(ratios.end(), again[1].ratios.begin(), again[1].ratios.end());
-  ISOMER_TRY(const std::optional<bool> gains, decide(kHalfGain, input, result, inputs, std::move(ratios)));
+  ISOMER_TRY(const std::optional<bool> gains, decide(gain_shown, input, result, inputs, std::move(ratios)));
   if (gains != true) return false;
   input.fastest = std::min(input.fastest, again[0].seconds);
   result.fastest = middle(result.ratios) * input.fastest;
   return true;
 }
 
-Expected<std::optional<bool>> CandidateMaker::decide(double most, const Candidate& first, Candidate& second,
+Expected<std::optional<bool>> CandidateMaker::decide(const Judge& judge, const Candidate& first, Candidate& second,
                                                      const std::vector<Tensor>& inputs,
                                                      std::vector<double> ratios) const {
   const int had = ratios.empty() ? 0 : 1;
@@ -149,7 +158,7 @@ Expected<std::optional<bool>> CandidateMaker::decide(double most, const Candidat
                  race({first.executor.get(), second.executor.get()}, inputs, race_options(first)));
       ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
     }
-    const std::optional<bool> below = stay_below(most, ratios);
+    const std::optional<bool> below = judge(ratios);
     const bool moment = below == false && looks < kFewestAgainst;  // in which the machine does something else
     second.ratios = ratios;
     if (below && !moment) return below;
@@ -164,7 +173,9 @@ Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& s
   const auto had = summarise(input).macs, has = summarise(simplest).macs;
   const double replaced = candidate.ratios.empty() ? 1 : middle(candidate.ratios);
   const double most = simplest_may_take(had && has && *has > *had, replaced);
-  ISOMER_TRY(const std::optional<bool> level, decide(most, candidate, simpler, inputs, {}));
+  ISOMER_TRY(const std::optional<bool> level,
+             decide([&](const std::vector<double>& ratios) { return stay_below(most, ratios); }, candidate, simpler,
+                    inputs, {}));
   // What stays open to the end is level, as far as anyone can tell.
   if (level == false) return false;
   simpler.fastest = middle(simpler.ratios) * candidate.fastest;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,9 @@ bool clearly_faster(double result, double input);
 // Whether rounds stay below a ratio: yes where the middle does, no where so many are above it as tosses of a coin hardly are, else it
 // is open.
 std::optional<bool> stay_below(double most, std::vector<double> ratios);
+// Whether rounds show that half of the least gain is there: the middle has it, and so many rounds are faster than the input as tosses of
+// a coin hardly are. No where they show that it is not; else it is open.
+std::optional<bool> gain_shown(const std::vector<double>& ratios);
 // The time that the simplest form may take, as a multiple of that of what it replaces, which takes `replaced` times the input's: no
 // more than the input, but for noise, and less than it where it multiplies more (an enlarged kernel has to pay); and so little more
 // than what gained that a race would not tell, since that depends on what was found by the end of the time.
@@ -68,8 +72,8 @@ class CandidateMaker {
   Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) const;
   // Whether a result is faster than the input: so clearly that it needs no second race, or by more than noise in a second one too.
   // Where its kernels are faster by more than noise and that was confirmed, whole runs need not prove it again beside whatever
-  // else the machine does: they must show half of the least gain in the middle of both races, or of some more where those leave it
-  // open; that middle is its time then.
+  // else the machine does: both races must show half of the least gain, or some more where those leave it open; the middle of their
+  // rounds is its time then.
   Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs) const;
   // Whether the simplest form takes no more than it may in place of the input, or of a candidate that gained, as far as rounds can
   // tell; their middle is its time then.
@@ -80,9 +84,10 @@ class CandidateMaker {
 
  private:
   RaceOptions race_options(const Candidate& first) const;
-  // Whether the second stays below a ratio of the first one's time: by the rounds that are given, which are those of one look, and of
-  // further looks as long as that is open and there is time. `second` has all rounds then.
-  Expected<std::optional<bool>> decide(double most, const Candidate& first, Candidate& second,
+  // What rounds of the second against the first say to `judge`: those that are given, which are those of one look, and of further looks
+  // as long as it is open and there is time. `second` has all rounds then.
+  using Judge = std::function<std::optional<bool>(const std::vector<double>&)>;
+  Expected<std::optional<bool>> decide(const Judge& judge, const Candidate& first, Candidate& second,
                                        const std::vector<Tensor>& inputs, std::vector<double> ratios) const;
   double priced(const Candidate& candidate) const;  // seconds, by its kernels; 0: not known
 

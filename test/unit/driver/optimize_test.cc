@@ -233,6 +233,11 @@ TEST_F(Optimize, TheMiddleOfRoundsShowsAGainOrLeavesItOpen) {
   EXPECT_EQ(stay_below(0.985, {0.85, 0.91, 1.05, 0.92, 0.9, 0.99, 0.93, 0.89}), true);
   EXPECT_EQ(stay_below(0.985, {0.97, 1.02, 0.99, 1.01, 1.04}), std::nullopt);
   EXPECT_EQ(stay_below(0.985, {0.8, 0.8, 1, 1, 1}), std::nullopt);
+  EXPECT_EQ(gain_shown({0.85, 0.91, 1.05, 0.92, 0.9, 0.99, 0.93, 0.89}), true);
+  // A busy minute: the middle alone is luck.
+  EXPECT_EQ(gain_shown({0.85, 0.91, 1.05, 0.97, 0.98, 1.01, 1.09, 0.9}), std::nullopt);
+  EXPECT_EQ(gain_shown({1.01, 1.02, 0.99, 1.03, 1.02, 1.01, 1.0, 1.01}), false);
+  EXPECT_EQ(gain_shown({}), std::nullopt);
 }
 
 // Rounds of a form that is level, on a quiet machine and on a busy one, where eight leave it open and more do not, and of one
