@@ -89,7 +89,8 @@ Expected<CodeByName> code_of(const Lowered& lowered, const ExecutableOptions& op
   const std::vector<Expected<Code>> codes = options.code->of(wanted, options.compile_threads);
   CodeByName out;
   for (size_t i = 0; i < codes.size(); ++i) {
-    ISOMER_TRY(out[lowered.functions[i].name], codes[i]);
+    if (!codes[i].ok()) return made_now(lowered, options);  // it may be another one's fault: some are made together
+    out[lowered.functions[i].name] = *codes[i];
   }
   return out;
 }

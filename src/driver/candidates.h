@@ -31,7 +31,8 @@ struct Candidate {
   double fastest = 1e30;               // seconds (race.h),
   std::vector<double> ratios = {};     // and to the input, round by round
   Origin origin = Origin::Given;
-  bool confirmed = false;  // kernels that were timed decided for it: by two looks, or as labels do
+  bool confirmed =
+      false;  // its kernels may decide for it: they did twice, as labels do, or are timed when its turn comes
 };
 
 double middle(std::vector<double> ratios);

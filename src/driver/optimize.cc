@@ -175,7 +175,7 @@ class Optimization {
       if (origin != Origin::Simplest) all.push_back(std::move(c));
       return {};
     };
-    ISOMER_CHECK_OK(add(found_.foreseen.cheapest, Origin::Foreseen, false));
+    ISOMER_CHECK_OK(add(found_.foreseen.cheapest, Origin::Foreseen, options_.measure));
     for (const Findings::List& l : found_.lists) ISOMER_CHECK_OK(add(l.steps, Origin::Found, l.confirmed));
     if (!options_.layout || !searches()) return all;
     ISOMER_CHECK_OK(add(found_.foreseen.simplest, Origin::Simplest, false));
