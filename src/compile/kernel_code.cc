@@ -21,7 +21,7 @@ Expected<std::vector<Code>> compile_together(const std::vector<const loop::Funct
   std::vector<Code> out;
   for (const loop::Function& f : named) {
     const auto entry = reinterpret_cast<iso_kernel>(jit->find(f.name));
-    if (!entry) return Diagnostic("E-measure", "the kernel was not compiled");
+    if (!entry) return Diagnostic("E-codegen", "the kernel was not compiled");
     out.push_back({jit, entry});
   }
   return out;

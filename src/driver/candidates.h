@@ -31,8 +31,8 @@ struct Candidate {
   double fastest = 1e30;               // seconds (race.h),
   std::vector<double> ratios = {};     // and to the input, round by round
   Origin origin = Origin::Given;
-  bool confirmed =
-      false;  // its kernels may decide for it: they did twice, as labels do, or are timed when its turn comes
+  // Its kernels may decide for it: they did twice, as labels do, or are timed when its turn comes.
+  bool confirmed = false;
 };
 
 double middle(std::vector<double> ratios);

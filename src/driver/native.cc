@@ -76,21 +76,21 @@ Expected<double> tried(Trial& trial, const ExecutablePtr& executable, int thread
 Expected<std::shared_ptr<Native>> Native::build(const ir::Graph& graph, const NativeOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->options = options;
-  // The strict form has most kernels too.
-  if (std::shared_ptr<compile::KernelCode>& code = impl->options.code; !code) {
+  impl->options.code.reset();  // what is running holds its own
+  NativeOptions how = options;
+  if (!how.code) {  // the strict form has most kernels too
     ISOMER_TRY(loop::Target target, codegen::host_target());
-    code = std::make_shared<compile::KernelCode>(std::move(target));
+    how.code = std::make_shared<compile::KernelCode>(std::move(target));
   }
   RoundingChoice choice(graph, options.naive ? Accuracy::Unchecked : options.accuracy);
   std::optional<Trial> trial;
   for (bool good = false; !good;) {
-    ISOMER_TRY(impl->executable, build_at(graph, impl->options, choice.allowed()));
+    ISOMER_TRY(impl->executable, build_at(graph, how, choice.allowed()));
     if (choice.settled(impl->executable->plan().rounding)) break;
-    if (!trial) trial.emplace(graph, options.threads, options.compile_threads, impl->options.code);
+    if (!trial) trial.emplace(graph, how.threads, how.compile_threads, how.code);
     good = choice.accept(tried(*trial, impl->executable, options.threads));
   }
   impl->accuracy = choice.facts();
-  if (!options.code) impl->options.code.reset();
   return std::shared_ptr<Native>(new Native(std::move(impl)));
 }
 

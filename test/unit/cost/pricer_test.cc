@@ -22,6 +22,14 @@ ir::Graph graph(const std::string& text) {
   return *std::move(g);
 }
 
+ir::Graph network(const std::string& name, int64_t image) {
+  zoo::Options options;
+  options.image = image;
+  auto net = zoo::build(name, ops::table(), options);
+  EXPECT_TRUE(net.ok());
+  return *std::move(net);
+}
+
 std::shared_ptr<Pricer> pricer(bool measure, const std::string& store = "-",
                                const loop::Target& target = *codegen::host_target()) {
   PricerOptions o;
@@ -122,20 +130,17 @@ TEST(Pricer, APriceIsTheSameForAGivenStore) {
   const fs::path folder = fs::temp_directory_path() / ("isomer_pricer_test_" + std::to_string(getpid()));
   fs::remove_all(folder);
   const std::string store = folder / "kernels.db";
-  zoo::Options small;
-  small.image = 32;
-  const auto net = zoo::build("squeezenet1_1", ops::table(), small);
+  const ir::Graph net = network("squeezenet1_1", 32);
   const ir::Graph other = graph(with_weight("expand(const f32[] 0.5, [64,48])"));
-  ASSERT_TRUE(net.ok());
   Price first, alone;
   {
     const auto p = pricer(true, store);
-    first = *p->price(*net);
+    first = *p->price(net);
     alone = *p->price(other);
     EXPECT_GT(first.measured, 5U);
     EXPECT_EQ(first.estimated, 0U);
-    EXPECT_EQ(p->price(*net)->measured, 0U);
-    EXPECT_EQ(p->price(*net)->seconds, first.seconds);
+    EXPECT_EQ(p->price(net)->measured, 0U);
+    EXPECT_EQ(p->price(net)->seconds, first.seconds);
   }
   const auto p = pricer(true, store);  // in another order, from several threads
   std::vector<std::thread> threads;
@@ -144,8 +149,8 @@ TEST(Pricer, APriceIsTheSameForAGivenStore) {
     threads.emplace_back([&, t] { found[t] = p->price(t % 2 ? *net : other)->seconds; });
   for (std::thread& t : threads) t.join();
   for (size_t t = 0; t < found.size(); ++t) EXPECT_EQ(found[t], t % 2 ? first.seconds : alone.seconds);
-  EXPECT_EQ(p->price(*net)->measured, 0U);
-  EXPECT_EQ(pricer(false, store)->price(*net)->seconds, first.seconds);
+  EXPECT_EQ(p->price(net)->measured, 0U);
+  EXPECT_EQ(pricer(false, store)->price(net)->seconds, first.seconds);
   fs::remove_all(folder);
 }
 
@@ -207,32 +212,26 @@ TEST(Pricer, ASecondLookIsTakenOnceByAllThreads) {
 
 TEST(Pricer, PartsThatNobodyHasTimedAreEstimatedWhereNothingShallBe) {
   const auto p = pricer(true);
-  zoo::Options small;
-  small.image = 64;
-  const auto net = zoo::build("squeezenet1_1", ops::table(), small);
-  ASSERT_TRUE(net.ok());
-  const auto before = p->kernels(*net, false);
+  const ir::Graph net = network("squeezenet1_1", 64);
+  const auto before = p->kernels(net, false);
   ASSERT_TRUE(before.ok());
   EXPECT_EQ(p->measured(), 0U);
   for (const KernelPrice& k : *before) EXPECT_TRUE(!k.known && k.seconds == k.estimate) << k.kernel;
-  const auto timed = p->kernels(*net);
+  const auto timed = p->kernels(net);
   ASSERT_TRUE(timed.ok());
-  const auto after = p->kernels(*net, false);
+  const auto after = p->kernels(net, false);
   ASSERT_TRUE(after.ok());
   for (size_t i = 0; i < after->size(); ++i) EXPECT_EQ((*after)[i].seconds, (*timed)[i].seconds);
 }
 
 TEST(Pricer, PartsAddUpToThePrice) {
   const auto p = pricer(false);
-  zoo::Options small;
-  small.image = 64;
-  const auto net = zoo::build("resnet18", ops::table(), small);
-  ASSERT_TRUE(net.ok());
-  const auto parts = p->kernels(*net);
+  const ir::Graph net = network("resnet18", 64);
+  const auto parts = p->kernels(net);
   ASSERT_TRUE(parts.ok());
   double sum = 0;
   for (const KernelPrice& k : *parts) sum += k.seconds;
-  EXPECT_DOUBLE_EQ(sum, p->price(*net)->seconds);
+  EXPECT_DOUBLE_EQ(sum, p->price(net)->seconds);
 }
 
 }  // namespace

@@ -180,8 +180,7 @@ long resident_pages() {
 
 TEST(Runtime, TenThousandRunsDoNotGrow) {
 #if defined(__SANITIZE_ADDRESS__) || ISOMER_HAS_FEATURE(address_sanitizer)
-  GTEST_SKIP()
-      << "AddressSanitizer holds freed memory back, so the size of the process tells nothing; its leak check does";
+  GTEST_SKIP() << "AddressSanitizer holds freed memory back: its leak check tells what the size of the process cannot";
 #endif
   const SmallProgram small;
   iso_model* model = iso_open_program(&small.program, nullptr);
