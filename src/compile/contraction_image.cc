@@ -132,6 +132,11 @@ Stmt ContractionKernel::image_line(const LoopAxis& task) {
   } else if (c.channels_together) {
     const LoopAxis x = fresh("x", count);
     inside = loop(x, vectors(c.c, [&](const Expr& channel) { return copied(x.expr(), channel); }));
+  } else if (const int64_t together = scene_.lanes(DType::F32); c.c % together == 0) {
+    // Channel by channel, every element would be stored by itself: loads from several lines of the image are cheaper.
+    const LoopAxis block = fresh("c", c.c / together), x = fresh("x", count);
+    const Expr first = block.expr() * Expr(together);
+    inside = loop(block, loop(x, vectors(together, [&](const Expr& lane) { return copied(x.expr(), first + lane); })));
   } else {
     const LoopAxis channel = fresh("c", c.c);
     inside = loop(channel, vectors(count, [&](const Expr& x) { return copied(x, channel.expr()); }));
