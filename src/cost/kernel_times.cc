@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cmath>
 #include <map>
 #include <set>
 
+#include "base/clock_seconds.h"
 #include "cost/roofline.h"
 #include "cost/test_bed.h"
 #include "cost/work.h"
@@ -145,7 +147,18 @@ std::string KernelTimes::key_of(const Item& item) const {
   return all || options_.weights == kStandardWeights ? item.key : text(options_.weights) + ' ' + item.key;
 }
 
-size_t KernelTimes::measure(const std::vector<Item>& items) { return time(items, nullptr); }
+size_t KernelTimes::measure(const std::vector<Item>& items, double seconds) {
+  if (std::isinf(seconds)) return time(items, nullptr);
+  constexpr size_t kTogether = 8;
+  size_t measured = 0;
+  const double end = clock_seconds(CLOCK_MONOTONIC) + seconds;
+  for (size_t i = 0; i < items.size() && clock_seconds(CLOCK_MONOTONIC) < end; i += kTogether) {
+    const auto first = items.begin() + static_cast<ptrdiff_t>(i);
+    measured += time({first, first + static_cast<ptrdiff_t>(std::min(kTogether, items.size() - i))}, nullptr);
+  }
+  return measured;
+}
+
 void KernelTimes::try_out(const std::vector<Item>& items, const std::vector<double>& limits) { time(items, &limits); }
 
 MeasureOptions KernelTimes::how() const {

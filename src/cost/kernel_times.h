@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -58,8 +59,8 @@ class KernelTimes {
   };
   // `look_up`: also in the store.
   Known known(const Item& item, bool look_up);
-  // Times those that nobody knows, when measuring is on; how many.
-  size_t measure(const std::vector<Item>& items);
+  // Times those that nobody knows, when measuring is on, as long as there are seconds; how many.
+  size_t measure(const std::vector<Item>& items, double seconds = std::numeric_limits<double>::infinity());
   // A second, third, ... timing of each, apart from those before and kept like them: what many first ones made look best may
   // have been lucky. Seconds, 0 where a kernel cannot be measured.
   std::vector<double> measure_again(const std::vector<Item>& items, int look);

@@ -42,8 +42,9 @@ Reach weight_reach(const ir::Graph& model) {
   return {Reach::Kind::Pool, std::clamp(std::bit_floor(bytes + bytes / 2), kSmallestPool, kLargestPool)};
 }
 
-// Where times come from: the analytic model, timings that are there, or new ones where there are none.
-enum class From : uint8_t { Model, Known, Timing };
+// Seconds for timing what nobody has timed; nothing: all times are the analytic model's.
+using TimingLimit = std::optional<double>;
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 struct Pricer::Impl {
   Impl(const ir::OpTable& operators, PricerOptions how)
@@ -78,7 +79,8 @@ struct Pricer::Impl {
   Expected<ir::Graph> prepared(const ir::Graph& graph);
   Expected<PricedRef> plan(const ir::Graph& graph, Extent extent);
   Expected<PricedRef> make_plan(const ir::Graph& graph, Extent extent);
-  Expected<std::vector<KernelPrice>> kernel_prices(const ir::Graph& graph, Extent extent, From from, Price& price);
+  Expected<std::vector<KernelPrice>> kernel_prices(const ir::Graph& graph, Extent extent, TimingLimit limit,
+                                                   Price& price);
   Expected<Price> price(const ir::Graph& graph, Extent extent, bool measured);
 };
 
@@ -137,18 +139,17 @@ Expected<PricedRef> Pricer::Impl::make_plan(const ir::Graph& graph, Extent exten
   return PricedRef(made);
 }
 
-Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& graph, Extent extent, From from,
+Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& graph, Extent extent, TimingLimit limit,
                                                                Price& price) {
   ISOMER_TRY(const PricedRef p, plan(graph, extent));
   price = {};
-  const bool timings = from != From::Model;
-  if (from == From::Timing) price.measured = times.measure(p->items);
+  if (limit) price.measured = times.measure(p->items, *limit);
   std::vector<KernelPrice> out;
   for (size_t i = 0; i < p->items.size(); ++i) {
     const compile::Step& step = p->lowered.plan.steps[i];
-    const KernelTimes::Known k = times.known(p->items[i], timings);
+    const KernelTimes::Known k = times.known(p->items[i], limit.has_value());
     KernelPrice part{step.function, step.origin, step.tasks, step.flops, step.bytes, k.estimate, k.estimate};
-    part.known = timings && k.seconds > 0;
+    part.known = limit && k.seconds > 0;
     if (part.known) part.seconds = k.seconds;
     price.seconds += part.seconds;
     part.mix = k.mix.scaled_to(part.seconds);
@@ -160,9 +161,9 @@ Expected<std::vector<KernelPrice>> Pricer::Impl::kernel_prices(const ir::Graph& 
   return out;
 }
 
-Expected<std::vector<KernelPrice>> Pricer::kernels(const ir::Graph& graph, bool measure) {
+Expected<std::vector<KernelPrice>> Pricer::kernels(const ir::Graph& graph, double seconds) {
   Price ignored;
-  return impl_->kernel_prices(graph, Extent::Model, measure ? From::Timing : From::Known, ignored);
+  return impl_->kernel_prices(graph, Extent::Model, seconds, ignored);
 }
 
 Expected<Price> Pricer::Impl::price(const ir::Graph& graph, Extent extent, bool measured) {
@@ -171,7 +172,7 @@ Expected<Price> Pricer::Impl::price(const ir::Graph& graph, Extent extent, bool 
   if (piece)
     if (const auto known = answers.find(graph)) return *known;
   Price price;
-  ISOMER_CHECK_OK(kernel_prices(graph, extent, measured ? From::Timing : From::Model, price));
+  ISOMER_CHECK_OK(kernel_prices(graph, extent, measured ? TimingLimit(kNoLimit) : std::nullopt, price));
   Price later = price;
   later.measured = 0;
   if (piece) answers.add(graph, later);

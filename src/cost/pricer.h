@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,9 +101,10 @@ class Pricer {
   // The best layouts and algorithms, by the times of all kernels that they lead to and of the copies between them.
   Expected<Labelling> label(const ir::Graph& graph, Extent extent = Extent::Model, const LabelOptions& options = {});
 
-  // price() with its parts, in the order of the plan and with the graph's own labels; not remembered. Without `measure` those that nobody
-  // has timed have the analytic model's time.
-  Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph, bool measure = true);
+  // price() with its parts, in the order of the plan and with the graph's own labels; not remembered. Those that nobody has timed are
+  // timed as long as there are seconds; then they have the analytic model's time.
+  Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph,
+                                             double seconds = std::numeric_limits<double>::infinity());
   double step_seconds() const;  // the fixed cost of a step, a part of the price of every kernel
   const Rates& usual() const;   // rates of the core that times are taken at, or converted to
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/clock_seconds.h"
 #include "driver/labelled.h"
 #include "driver/summary.h"
 #include "ops/table.h"
@@ -22,7 +23,7 @@ constexpr double kLevel = 1.005;     // times the input's: less is no loss
 constexpr double kNearly = 1.01;  // times that of what gained: what may be lost so that every search has the same form
 
 // Of looks at a simpler form: the races of one, how many there are where rounds leave it open, and how many must be against it. When
-// the budget is over, one race is a look, and there are no more than may tell.
+// there is no time for another race, one is a look, and there are no more than may tell.
 constexpr int kLookRaces = 2, kMostLooks = 4, kFewestAgainst = 2;
 
 // Of ratios, the one that this part of them is below.
@@ -100,42 +101,43 @@ Expected<std::optional<Candidate>> CandidateMaker::labelled(const Candidate& fro
   return std::optional(std::move(c));
 }
 
-RaceOptions CandidateMaker::race_options(const Candidate& first) const {
+Expected<std::vector<Finish>> CandidateMaker::race(const std::vector<const Candidate*>& all,
+                                                   const std::vector<Tensor>& inputs) {
   RaceOptions how;
   how.seconds = race_seconds_;
   how.threads = pricer_.options().threads;
   how.watch = watch_.get();
   how.usual = pricer_.usual();
-  how.mix = first.mix;
-  return how;
+  how.mix = all[0]->mix;
+  std::vector<Executor*> runners;
+  for (const Candidate* c : all) runners.push_back(c->executor.get());
+  const double begin = clock_seconds(CLOCK_MONOTONIC);
+  ISOMER_TRY(std::vector<Finish> out, driver::race(runners, inputs, how));
+  longest_race_ = std::max(longest_race_, clock_seconds(CLOCK_MONOTONIC) - begin);
+  return out;
 }
 
-Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) const {
-  const RaceOptions how = race_options(all[0]);
-  std::vector<Executor*> runners;
-  for (const Candidate& c : all) runners.push_back(c.executor.get());
-  ISOMER_TRY(const std::vector<Finish> finish, race(runners, inputs, how));
+Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) {
+  std::vector<const Candidate*> racers;
+  for (const Candidate& c : all) racers.push_back(&c);
+  ISOMER_TRY(const std::vector<Finish> finish, race(racers, inputs));
   for (size_t i = 0; i < all.size(); ++i) all[i].fastest = finish[i].seconds, all[i].ratios = finish[i].ratios;
   return {};
 }
 
-double CandidateMaker::priced(const Candidate& c) const {
-  const auto sized = with_sizes(c.graph, sizes_);
-  if (!sized.ok()) return 0;
-  double sum = 0;
-  if (const auto parts = pricer_.kernels(*sized); parts.ok())
-    for (const cost::KernelPrice& k : *parts) sum += k.seconds;
-  return sum;
+bool CandidateMaker::kernels_are_faster(const Candidate& result, const Candidate& input) const {
+  const auto is = with_sizes(result.graph, sizes_), was = with_sizes(input.graph, sizes_);
+  if (!is.ok() || !was.ok()) return false;
+  const auto found = pricer_.compare(*was, *is, cost::Pricer::Extent::Model, 1);
+  return found.ok() && faster(input.fastest + found->seconds, input.fastest);
 }
 
-Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
-                                            const std::vector<Tensor>& inputs) const {
+Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs) {
   if (clearly_faster(result.fastest, input.fastest)) return true;
   const bool trusted = faster(result.fastest, input.fastest);
-  const bool by_kernels = result.confirmed && faster(priced(result), priced(input));
+  const bool by_kernels = result.confirmed && kernels_are_faster(result, input);
   if (!trusted && !by_kernels) return false;
-  ISOMER_TRY(const std::vector<Finish> again,
-             race({input.executor.get(), result.executor.get()}, inputs, race_options(input)));
+  ISOMER_TRY(const std::vector<Finish> again, race({&input, &result}, inputs));
   if (trusted && faster(again[1].seconds, again[0].seconds)) return true;
   if (!by_kernels) return false;
   std::vector<double> ratios = result.ratios;
@@ -148,14 +150,11 @@ Expected<bool> CandidateMaker::stays_faster(Candidate& input, Candidate& result,
 }
 
 Expected<std::optional<bool>> CandidateMaker::decide(const Judge& judge, const Candidate& first, Candidate& second,
-                                                     const std::vector<Tensor>& inputs,
-                                                     std::vector<double> ratios) const {
+                                                     const std::vector<Tensor>& inputs, std::vector<double> ratios) {
   const int had = ratios.empty() ? 0 : 1;
-  const auto late = [this] { return budget_.left() <= 0; };
   for (int looks = 1; looks <= (late() ? kFewestAgainst : kMostLooks); ++looks) {
     for (int races = 0; races < (late() ? 1 : kLookRaces) && looks > had; ++races) {
-      ISOMER_TRY(const std::vector<Finish> finish,
-                 race({first.executor.get(), second.executor.get()}, inputs, race_options(first)));
+      ISOMER_TRY(const std::vector<Finish> finish, race({&first, &second}, inputs));
       ratios.insert(ratios.end(), finish[1].ratios.begin(), finish[1].ratios.end());
     }
     const std::optional<bool> below = judge(ratios);
@@ -167,7 +166,7 @@ Expected<std::optional<bool>> CandidateMaker::decide(const Judge& judge, const C
 }
 
 Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& simpler,
-                                        const std::vector<Tensor>& inputs) const {
+                                        const std::vector<Tensor>& inputs) {
   ISOMER_TRY(const ir::Graph input, with_sizes(start_, sizes_));
   ISOMER_TRY(const ir::Graph simplest, with_sizes(simpler.graph, sizes_));
   const auto had = summarise(input).macs, has = summarise(simplest).macs;
@@ -194,12 +193,11 @@ Figures CandidateMaker::figures(const Candidate& c) const {
   f.measured = c.fastest < 1e30 ? c.fastest : 0;
   const auto sized = with_sizes(c.graph, sizes_);
   if (!sized.ok()) return f;
-  const bool late = budget_.left() <= 0;
-  const auto parts = pricer_.kernels(*sized, !late);
+  const auto parts = pricer_.kernels(*sized, budget_.left());
   if (!parts.ok()) return f;
   for (const cost::KernelPrice& k : *parts) f.estimated += k.estimate, f.priced += k.seconds;
   const bool open = std::any_of(parts->begin(), parts->end(), [](const cost::KernelPrice& k) { return !k.known; });
-  if (late && open && pricer_.options().measure) f.priced = 0;
+  if (open && budget_.left() <= 0 && pricer_.options().measure) f.priced = 0;
   return f;
 }
 

@@ -70,34 +70,39 @@ class CandidateMaker {
   // which no time was left.
   Expected<std::optional<Candidate>> labelled(const Candidate& from, const cost::LabelOptions& how,
                                               size_t& untried) const;
-  Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) const;
+  Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs);
   // Whether a result is faster than the input: so clearly that it needs no second race, or by more than noise in a second one too.
   // Where its kernels are faster by more than noise and that was confirmed, whole runs need not prove it again beside whatever
   // else the machine does: both races must show half of the least gain, or some more where those leave it open; the middle of their
   // rounds is its time then.
-  Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs) const;
+  Expected<bool> stays_faster(Candidate& input, Candidate& result, const std::vector<Tensor>& inputs);
   // Whether the simplest form takes no more than it may in place of the input, or of a candidate that gained, as far as rounds can
   // tell; their middle is its time then.
-  Expected<bool> is_level(const Candidate& candidate, Candidate& simpler, const std::vector<Tensor>& inputs) const;
+  Expected<bool> is_level(const Candidate& candidate, Candidate& simpler, const std::vector<Tensor>& inputs);
   Figures figures(const Candidate& candidate) const;
 
   Accuracy accuracy = Accuracy::Checked;  // that candidates are compiled with
 
  private:
-  RaceOptions race_options(const Candidate& first) const;
+  // Of all, the first of which is what the others are compared with.
+  Expected<std::vector<Finish>> race(const std::vector<const Candidate*>& all, const std::vector<Tensor>& inputs);
+  // Whether there is no time for one more race.
+  bool late() const { return budget_.left() <= longest_race_; }
   // What rounds of the second against the first say to `judge`: those that are given, which are those of one look, and of further looks
   // as long as it is open and there is time. `second` has all rounds then.
   using Judge = std::function<std::optional<bool>(const std::vector<double>&)>;
   Expected<std::optional<bool>> decide(const Judge& judge, const Candidate& first, Candidate& second,
-                                       const std::vector<Tensor>& inputs, std::vector<double> ratios) const;
-  double priced(const Candidate& candidate) const;  // seconds, by its kernels; 0: not known
+                                       const std::vector<Tensor>& inputs, std::vector<double> ratios);
+  // By those that only one of them has.
+  bool kernels_are_faster(const Candidate& result, const Candidate& input) const;
 
   const ir::Graph& start_;
   const std::vector<const rewrite::Rule*>& rules_;
   const Sizes& sizes_;
   cost::Pricer& pricer_;
-  const Budget& budget_;              // of the whole call,
-  double race_seconds_;               // and of one race, at most
+  const Budget& budget_;  // of the whole call,
+  double race_seconds_;   // and of one race, at most, but for its rounds
+  double longest_race_ = 0;
   std::unique_ptr<CoreWatch> watch_;  // stays where it is: compiled candidates know it
 };
 

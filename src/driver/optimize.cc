@@ -230,7 +230,7 @@ class Optimization {
   }
 
   // The first of those that stays faster than the input; 0 where none does.
-  Expected<size_t> fastest_of(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) const {
+  Expected<size_t> fastest_of(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) {
     if (given()) return all.size() - 1;
     for (const size_t i : by_promise(all)) {
       ISOMER_TRY(const bool faster, candidates_->stays_faster(all[0], all[i], inputs));
@@ -263,25 +263,25 @@ class Optimization {
     // Of several lists one is taken, and its tests are what is reported.
     if (!given() && taken > 0) ISOMER_CHECK_OK(test_applications(all[taken].steps));
     if (out_.culprit) return {};
-    out_.before = candidates_->figures(all[0]);
-    ISOMER_TRY(const bool simplified, simplify(all[taken], end));
-    if (!simplified && !out_.culprit) ISOMER_CHECK_OK(check(all[taken], end));
+    ISOMER_TRY(std::optional<Candidate> simpler, simplified(all[taken], end));
+    if (!simpler && !out_.culprit) ISOMER_CHECK_OK(check(all[taken], end));
     if (out_.culprit) return {};
-    out_.changed = taken > 0 || simplified;
+    Candidate& result = simpler ? *simpler : all[taken];
+    out_.changed = taken > 0 || simpler;
     if (!out_.changed) out_.why_not = why_unchanged(all);
-    out_.after = candidates_->figures(all[taken]);
-    const Origin origin = all[taken].origin;
-    const bool by_estimate = origin == Origin::Foreseen || origin == Origin::Simplest;
-    for (const Findings::List& l : found_.lists) search::add_timed(out_.considered, l.steps, all[taken].steps);
-    std::erase_if(out_.considered,
-                  [&](const search::Considered& c) { return by_estimate && applies(all[taken], c.rule); });
-    take(std::move(all[taken]));
+    out_.before = candidates_->figures(all[0]);
+    out_.after = candidates_->figures(result);
+    const bool by_estimate = result.origin == Origin::Foreseen || result.origin == Origin::Simplest;
+    for (const Findings::List& l : found_.lists) search::add_timed(out_.considered, l.steps, result.steps);
+    std::erase_if(out_.considered, [&](const search::Considered& c) { return by_estimate && applies(result, c.rule); });
+    take(std::move(result));
     return {};
   }
 
-  // Takes the simplest form in place of a candidate, unless whole runs are slower by that: it is the same in every search. Whether it did.
-  Expected<bool> simplify(Candidate& candidate, EndCheck& end) {
-    if (found_.foreseen.simplest.empty() || candidate.origin == Origin::Simplest) return false;
+  // The simplest form in place of a candidate, unless whole runs are slower by that: it is the same in every search.
+  Expected<std::optional<Candidate>> simplified(const Candidate& candidate, EndCheck& end) {
+    std::optional<Candidate> none;
+    if (found_.foreseen.simplest.empty() || candidate.origin == Origin::Simplest) return none;
     ISOMER_TRY(Candidate simpler, compiled(found_.foreseen.simplest, ""));
     simpler.origin = Origin::Simplest;
     // Labels have to gain, as they did here.
@@ -291,15 +291,15 @@ class Optimization {
       if (stays) {
         ISOMER_TRY(stays, labels_are_exact(*better, end));
       }
-      if (out_.culprit) return false;
+      if (out_.culprit) return none;
       if (stays) simpler = *std::move(better);
     }
     ISOMER_TRY(const bool level, candidates_->is_level(candidate, simpler, end.sets()[0]));
-    if (!level) return false;
+    if (!level) return none;
     ISOMER_CHECK_OK(test_applications(found_.foreseen.simplest));
     if (!out_.culprit) ISOMER_CHECK_OK(check(simpler, end));
-    if (!out_.culprit) candidate = std::move(simpler);
-    return !out_.culprit;
+    if (out_.culprit) return none;
+    return std::optional(std::move(simpler));
   }
 
   static bool applies(const Candidate& c, const std::string& rule) {

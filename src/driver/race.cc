@@ -13,6 +13,8 @@ constexpr size_t kRounds = 8, kAlone = 3;  // of several, and of one that nothin
 // A turn: the first of its runs finds the weights of the others in the caches, which no run of a model by itself does.
 constexpr size_t kTurnRuns = 2;
 constexpr double kTurnSeconds = 0.02;
+constexpr double kLongTurn =
+    0.05;  // one run is a turn: beside what it takes, weights that are in the caches are little
 // Runs are looked at together where they are short, and so many times a turn may be stolen from before it counts nevertheless.
 constexpr double kTogether = 0.01;
 constexpr int kMostThefts = 5;
@@ -66,7 +68,11 @@ Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, con
   int thefts = 0;
   const double begin = clock_of(false);
   options.watch->look();
-  while (thefts < kMostThefts && (seconds.size() < kTurnRuns || clock_of(false) - begin < kTurnSeconds)) {
+  const auto enough = [&] {
+    const double passed = clock_of(false) - begin;
+    return passed >= kLongTurn ? !seconds.empty() : passed >= kTurnSeconds && seconds.size() >= kTurnRuns;
+  };
+  while (thefts < kMostThefts && !enough()) {
     std::vector<double> some;
     for (const double start = clock_of(false); some.empty() || clock_of(false) - start < kTogether;) {
       ISOMER_TRY(const double run, timed(executor, inputs, options));

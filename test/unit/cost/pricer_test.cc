@@ -146,7 +146,7 @@ TEST(Pricer, APriceIsTheSameForAGivenStore) {
   std::vector<std::thread> threads;
   std::vector<double> found(4);
   for (size_t t = 0; t < found.size(); ++t)
-    threads.emplace_back([&, t] { found[t] = p->price(t % 2 ? *net : other)->seconds; });
+    threads.emplace_back([&, t] { found[t] = p->price(t % 2 ? net : other)->seconds; });
   for (std::thread& t : threads) t.join();
   for (size_t t = 0; t < found.size(); ++t) EXPECT_EQ(found[t], t % 2 ? first.seconds : alone.seconds);
   EXPECT_EQ(p->price(net)->measured, 0U);
@@ -213,13 +213,13 @@ TEST(Pricer, ASecondLookIsTakenOnceByAllThreads) {
 TEST(Pricer, PartsThatNobodyHasTimedAreEstimatedWhereNothingShallBe) {
   const auto p = pricer(true);
   const ir::Graph net = network("squeezenet1_1", 64);
-  const auto before = p->kernels(net, false);
+  const auto before = p->kernels(net, 0);
   ASSERT_TRUE(before.ok());
   EXPECT_EQ(p->measured(), 0U);
   for (const KernelPrice& k : *before) EXPECT_TRUE(!k.known && k.seconds == k.estimate) << k.kernel;
   const auto timed = p->kernels(net);
   ASSERT_TRUE(timed.ok());
-  const auto after = p->kernels(net, false);
+  const auto after = p->kernels(net, 0);
   ASSERT_TRUE(after.ok());
   for (size_t i = 0; i < after->size(); ++i) EXPECT_EQ((*after)[i].seconds, (*timed)[i].seconds);
 }
