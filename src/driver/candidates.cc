@@ -19,8 +19,9 @@ constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was
 constexpr double kLeastGain = 1.03;  // times input and result must differ by: less is noise, and then the input stays
 constexpr double kClearGain = 1.1;   // what a second timing would hardly take back
 constexpr double kHalfGain = 0.985;  // of the input's time: half of the least gain
-constexpr double kLevel = 1.005;     // times the input's: less is no loss
-constexpr double kNearly = 1.01;  // times that of what gained: what may be lost so that every search has the same form
+constexpr double kLevel = 1.005;     // times the input's: less is no loss,
+constexpr double kHalfLoss =
+    1.015;  // nor is this of whole runs where the kernels see none: code and buffers lie elsewhere
 
 // Of looks at a simpler form: the races of one, how many there are where rounds leave it open, and how many must be against it. When
 // there is no time for another race, one is a look, and there are no more than may tell.
@@ -57,8 +58,9 @@ std::optional<bool> gain_shown(const std::vector<double>& ratios) {
   return std::nullopt;
 }
 
-double simplest_may_take(bool multiplies_more, double replaced) {
-  return std::min(kLeastGain, (multiplies_more ? kHalfGain : kLevel) / replaced);
+double simplest_may_take(bool multiplies_more, bool kernels_are_level, double replaced) {
+  const double of_input = multiplies_more ? kHalfGain : kernels_are_level ? kHalfLoss : kLevel;
+  return std::min(kLeastGain, of_input / replaced);
 }
 
 Expected<Candidate> CandidateMaker::make(const std::vector<search::Step>& steps, const std::string& labels) const {
@@ -125,6 +127,25 @@ Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vect
   return {};
 }
 
+CandidateMaker::Prices CandidateMaker::prices(const Candidate& c, double seconds) const {
+  Prices out;
+  const auto sized = with_sizes(c.graph, sizes_);
+  if (!sized.ok()) return out;
+  const double end = budget_.left() - seconds;
+  const auto parts = pricer_.kernels(*sized, seconds);
+  if (!parts.ok()) return out;
+  for (const cost::KernelPrice& k : *parts) out.estimated += k.estimate, out.timed += k.seconds;
+  const bool open = std::any_of(parts->begin(), parts->end(), [](const cost::KernelPrice& k) { return !k.known; });
+  if (open && budget_.left() <= end && pricer_.options().measure) out.timed = 0;
+  return out;
+}
+
+bool CandidateMaker::kernels_are_level(const Candidate& result, const Candidate& input) const {
+  const double was = prices(input, budget_.left() - longest_race_).timed;
+  const double is = prices(result, budget_.left() - longest_race_).timed;
+  return was > 0 && is > 0 && is <= kLevel * was;
+}
+
 bool CandidateMaker::kernels_are_faster(const Candidate& result, const Candidate& input) const {
   const auto is = with_sizes(result.graph, sizes_), was = with_sizes(input.graph, sizes_);
   if (!is.ok() || !was.ok()) return false;
@@ -171,7 +192,7 @@ Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& s
   ISOMER_TRY(const ir::Graph simplest, with_sizes(simpler.graph, sizes_));
   const auto had = summarise(input).macs, has = summarise(simplest).macs;
   const double replaced = candidate.ratios.empty() ? 1 : middle(candidate.ratios);
-  const double most = simplest_may_take(had && has && *has > *had, replaced);
+  const double most = simplest_may_take(had && has && *has > *had, kernels_are_level(simpler, candidate), replaced);
   ISOMER_TRY(const std::optional<bool> level,
              decide([&](const std::vector<double>& ratios) { return stay_below(most, ratios); }, candidate, simpler,
                     inputs, {}));
@@ -191,13 +212,9 @@ Figures CandidateMaker::figures(const Candidate& c) const {
   f.weight_bytes = facts.native.weight_bytes;
   f.arena_bytes = facts.native.arena_bytes;
   f.measured = c.fastest < 1e30 ? c.fastest : 0;
-  const auto sized = with_sizes(c.graph, sizes_);
-  if (!sized.ok()) return f;
-  const auto parts = pricer_.kernels(*sized, budget_.left());
-  if (!parts.ok()) return f;
-  for (const cost::KernelPrice& k : *parts) f.estimated += k.estimate, f.priced += k.seconds;
-  const bool open = std::any_of(parts->begin(), parts->end(), [](const cost::KernelPrice& k) { return !k.known; });
-  if (open && budget_.left() <= 0 && pricer_.options().measure) f.priced = 0;
+  const Prices p = prices(c, budget_.left());
+  f.estimated = p.estimated;
+  f.priced = p.timed;
   return f;
 }
 

@@ -46,9 +46,10 @@ std::optional<bool> stay_below(double most, std::vector<double> ratios);
 // a coin hardly are. No where they show that it is not; else it is open.
 std::optional<bool> gain_shown(const std::vector<double>& ratios);
 // The time that the simplest form may take, as a multiple of that of what it replaces, which takes `replaced` times the input's: no
-// more than the input, but for noise, and less than it where it multiplies more (an enlarged kernel has to pay); and so little more
-// than what gained that a race would not tell, since that depends on what was found by the end of the time.
-double simplest_may_take(bool multiplies_more, double replaced);
+// more than the input, but for noise, of which there is less in kernels than in whole runs, and less than it where it multiplies more (an
+// enlarged kernel has to pay); and so little more than what gained that a race would not tell, since that depends on what was found by
+// the end of the time.
+double simplest_may_take(bool multiplies_more, bool kernels_are_level, double replaced);
 
 // All that is given has to outlive it.
 class CandidateMaker {
@@ -93,7 +94,14 @@ class CandidateMaker {
   using Judge = std::function<std::optional<bool>(const std::vector<double>&)>;
   Expected<std::optional<bool>> decide(const Judge& judge, const Candidate& first, Candidate& second,
                                        const std::vector<Tensor>& inputs, std::vector<double> ratios);
-  // By those that only one of them has.
+  // Seconds by its kernels, of the analytic model and timed: so many for those that nobody has timed. 0: not known, that was too short.
+  struct Prices {
+    double estimated = 0, timed = 0;
+  };
+  Prices prices(const Candidate& candidate, double seconds) const;
+  // By all of them, where there is time for it,
+  bool kernels_are_level(const Candidate& result, const Candidate& input) const;
+  // or by those that only one of both has, which is clear sooner.
   bool kernels_are_faster(const Candidate& result, const Candidate& input) const;
 
   const ir::Graph& start_;

@@ -258,13 +258,16 @@ TEST_F(Optimize, RoundsSayYesOrNoOrLeaveItOpen) {
 
 // Fewer kernels are worth a level time, but not where they multiply more, and some of what a search found, but none of the input's time.
 TEST_F(Optimize, TheSimplestFormMayNotLose) {
-  EXPECT_DOUBLE_EQ(simplest_may_take(false, 1), 1.005);
-  EXPECT_DOUBLE_EQ(simplest_may_take(true, 1), 0.985);
-  EXPECT_DOUBLE_EQ(simplest_may_take(false, 0.9), 1.03);
-  EXPECT_DOUBLE_EQ(simplest_may_take(true, 0.9), 1.03);
+  EXPECT_DOUBLE_EQ(simplest_may_take(false, false, 1), 1.005);
+  EXPECT_DOUBLE_EQ(simplest_may_take(false, true, 1), 1.015);
+  for (const bool kernels_are_level : {false, true}) {
+    EXPECT_DOUBLE_EQ(simplest_may_take(true, kernels_are_level, 1), 0.985);
+    EXPECT_DOUBLE_EQ(simplest_may_take(false, kernels_are_level, 0.9), 1.03);
+    EXPECT_DOUBLE_EQ(simplest_may_take(true, kernels_are_level, 0.9), 1.03);
+  }
   for (const double found : {0.99, 0.98, 0.97}) {
-    EXPECT_LE(found * simplest_may_take(false, found), 1.005 + 1e-12);
-    EXPECT_LE(found * simplest_may_take(true, found), 0.985 + 1e-12);
+    EXPECT_LE(found * simplest_may_take(false, false, found), 1.005 + 1e-12);
+    EXPECT_LE(found * simplest_may_take(true, true, found), 0.985 + 1e-12);
   }
 }
 
