@@ -60,7 +60,8 @@ void ContractionKernel::analyse() {
 bool ContractionKernel::without_image() {
   const std::optional<ConvolutionShape> shape = convolution_shape(scene_, group_);
   gathers_ = true;
-  return shape && !shape->video && shape->taps_down * shape->taps_across > 1 && shape->step_across == 1;
+  return shape && !shape->video && shape->groups == 1 && shape->taps_down * shape->taps_across > 1 &&
+         shape->step_across == 1;
 }
 
 std::vector<Kernel> ContractionKernel::make() {

@@ -15,7 +15,9 @@ using te::Expr;
 void ContractionKernel::take_image() {
   if (!split_ || gathers_) return;
   const std::optional<ConvolutionShape> shape = convolution_shape(scene_, group_);
-  if (!shape || shape->video || shape->taps_down * shape->taps_across == 1 || shape->oh == 1 || shape->ow == 1) return;
+  if (!shape || shape->video || shape->groups > 1 || shape->taps_down * shape->taps_across == 1 || shape->oh == 1 ||
+      shape->ow == 1)
+    return;
   if (shape->step_across != 1) return;
   std::vector<int> rows, rows_there;
   for (const int axis : {shape->images, shape->rows, shape->columns})

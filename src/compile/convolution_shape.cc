@@ -76,25 +76,32 @@ std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Grou
   const Contraction& c = *group.contraction;
   const ModelStage& stage = scene.stage(group.stages[0]);
   const StageValue &input = scene.value(c.a->tensor), &taps = scene.value(c.b->tensor);
-  if (input.dims.size() < 4 || taps.dims.size() < 4 || !taps.constant || !c.batch.empty() || c.n.size() != 1)
-    return std::nullopt;
+  if (input.dims.size() < 4 || taps.dims.size() < 4 || !taps.constant || c.n.size() != 1) return std::nullopt;
+  const bool grouped = c.split && c.batch == std::vector{c.split->outer.id} && c.n[0] == c.split->inner.id;
+  if (!grouped && (c.split || !c.batch.empty())) return std::nullopt;
   ConvolutionShape s;
-  s.outputs = c.n[0];
+  s.outputs = grouped ? c.split->axis : c.n[0];
+  if (grouped) s.groups = c.split->outer.extent.value();
   std::vector<size_t> places;            // images, frames, rows and columns, as the input has them
   size_t spare = input.dims.size() - 4;  // dims of one element that nobody moves along: frames of one video
   for (size_t d = 0; d < input.dims.size(); ++d) {
-    const Linear index = *linear(c.a->args[d]);
+    Linear index = *linear(c.a->args[d]);
+    const int64_t by_group = grouped ? index.of(c.split->outer.id) : 0;
+    if (by_group != 0) index.terms.erase(c.split->outer.id);
     if (spare > 0 && input.dims[d] == 1 && index.terms.empty() && index.constant == 0) {
       --spare;
       continue;
     }
     const int axis = index.terms.size() == 1 ? index.terms.begin()->first : -1;
     const bool deep = axis >= 0 && std::find(c.k.begin(), c.k.end(), axis) != c.k.end();
-    const bool all_inside = index.constant >= 0 && index.constant + extent_of(stage, axis) <= input.dims[d];
+    const int64_t last = index.constant + by_group * (s.groups - 1) + extent_of(stage, axis);
+    const bool all_inside = index.constant >= 0 && by_group >= 0 && last <= input.dims[d];
     if (deep && s.channels < 0 && all_inside && index.terms.begin()->second == 1)
-      s.channels = axis, s.channel_dim = d, s.first_channel = index.constant;
-    else
+      s.channels = axis, s.channel_dim = d, s.first_channel = index.constant, s.group_step = by_group;
+    else if (by_group == 0)
       places.push_back(d);
+    else
+      return std::nullopt;
   }
   if (s.channels < 0 || places.size() < 3 || places.size() > 4) return std::nullopt;
   s.column_dim = places.back(), s.row_dim = places[places.size() - 2];
@@ -110,7 +117,7 @@ std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Grou
     s.frame_dim = places[places.size() - 3];
     if (!take_frames(*linear(c.a->args[s.frame_dim]), c, s)) return std::nullopt;
   }
-  if (places.size() == 4 && !images) return std::nullopt;
+  if ((places.size() == 4 && !images) || (grouped && s.video)) return std::nullopt;
   if (images) {
     s.image_dim = places[0];
     const Linear image = *linear(c.a->args[s.image_dim]);
@@ -131,7 +138,7 @@ std::optional<ConvolutionShape> convolution_shape(const Scene& scene, const Grou
   s.n = s.images < 0 ? 1 : extent_of(stage, s.images);
   s.oh = extent_of(stage, s.rows);
   s.ow = extent_of(stage, s.columns);
-  s.o = extent_of(stage, s.outputs);
+  s.o = extent_of(stage, s.outputs) / s.groups;
   s.c = extent_of(stage, s.channels);
   s.h = input.dims[s.row_dim];
   s.w = input.dims[s.column_dim];

@@ -11,7 +11,7 @@ namespace isomer::compile {
 
 struct ConvolutionShape {
   int images = -1, rows = -1, columns = -1;                            // axes of the result; images -1: one image
-  int outputs = -1;                                                    // axis of output channels
+  int outputs = -1;                                                    // axis of output channels, of all groups
   int channels = -1, down = -1, across = -1;                           // reduced axes; -1: no taps along it
   size_t image_dim = 0, channel_dim = 0, row_dim = 0, column_dim = 0;  // of the input
   int64_t pad_rows = 0, pad_columns = 0;
@@ -21,6 +21,9 @@ struct ConvolutionShape {
   bool channels_together = false;           // in memory
   int64_t first_channel = 0;                // of the input: it may read a part of them
   int64_t n = 1, oh = 0, ow = 0, o = 0, c = 0, h = 0, w = 0;
+
+  // Groups of channels that stay apart: `o` outputs of `c` channels each, which begin so many channels behind those of the group before.
+  int64_t groups = 1, group_step = 0;
 
   // Frames of a video: a place is the sum of its taps in several frames. Where each frame is by itself and there is one
   // video, frames are images.

@@ -118,9 +118,11 @@ std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group
 std::vector<Cut> product_cuts(const Scene& scene, const Group& group, bool split, SplitRows rows);
 
 // Convolutions with 3x3 taps one apart, by Winograd's minimal filtering: fewer products, other roundings. Nothing where it
-// does not apply or does not pay. `split`: the products on tile registers, floats in two parts.
+// does not apply. `split`: the products on tile registers, floats in two parts.
 std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, const std::string& name,
                                       const Cut& cut = {}, bool split = false);
+// Whether it is expected to pay: over groups of channels transforms weigh more than elsewhere, and windows less.
+bool filtering_pays(const Scene& scene, const Group& group);
 std::vector<Cut> winograd_cuts(const Scene& scene, const Group& group, bool split = false);
 
 }  // namespace isomer::compile

@@ -45,7 +45,8 @@ std::vector<Kernel> by(const Method& method, const Scene& scene, const Group& gr
       break;
     }
     case Algorithm::Filtering:
-      if (product && options.winograd) take(winograd_kernel(scene, group, "kernel", method.cut));
+      if (product && options.winograd && (asked || filtering_pays(scene, group)))
+        take(winograd_kernel(scene, group, "kernel", method.cut));
       break;
     case Algorithm::SplitFiltering:
       if (product && options.winograd && options.split) take(winograd_kernel(scene, group, "kernel", method.cut, true));

@@ -82,9 +82,9 @@ double filtered_block_cost(int64_t points, const ConvolutionShape& s, double row
 
 double filtered_cost(const ConvolutionShape& s) {
   const int64_t plane = ceil_div(s.oh, 4) * ceil_div(s.ow, 4);
-  const auto made = static_cast<double>(s.images_made() * plane);
+  const auto made = static_cast<double>(s.groups * s.images_made() * plane);
   const auto read = s.taps_through > 1 ? static_cast<double>(s.n * s.d * plane) : made;
-  return filtered_block_cost(kFilteredPoints, s, made, read, made, 1);
+  return filtered_block_cost(kFilteredPoints, s, made, read, made, static_cast<double>(s.groups));
 }
 
 }  // namespace isomer::compile

@@ -49,6 +49,7 @@ Winograd::Winograd(const Scene& scene, const Group& group, const ConvolutionShap
       lanes_(scene.lanes(DType::F32)) {
   mr_ = tile_->meaning.stages[0].axes[0].extent.value();
   nr_ = tile_->meaning.stages[0].axes[1].extent.value();
+  if (!split_) nr_ = std::min(nr_, ceil_div(s_.o, lanes_) * lanes_);
   points_ = fy_.patch() * fx_.patch();
   down_ = ceil_div(s_.oh, fy_.outputs());
   across_ = ceil_div(s_.ow, fx_.outputs());
@@ -69,7 +70,7 @@ void Winograd::sizes() {
   if (cut_.parts > 0) splits_ = std::min(cut_.parts, panels_);
   if (split_) return split_sizes();
   rows_ = ceil_div(block(), ceil_div(block(), mr_));
-  transformed_ = 4 * points_ * s_.c * s_.taps_through * panels_ * nr_ <= scene_.target.l2_bytes * 3 / 8;
+  transformed_ = 4 * points_ * s_.groups * group_taps() <= scene_.target.l2_bytes * 3 / 8;
   const int64_t most = std::max<int64_t>(16, scene_.target.l2_bytes / 6 / (4 * points_ * nr_));
   chunk_ = transformed_ ? s_.c : ceil_div(s_.c, ceil_div(s_.c, most));
   point_step_ = odd_lines(slots_ * side_ * depth_);
@@ -97,9 +98,13 @@ void Winograd::block_of_images() {
   const int64_t fit = std::max<int64_t>(mr_, scene_.target.l2_bytes * 5 / 8 / bytes);
   side_ = std::min({places_, fit / mr_ * mr_, 4 * mr_});
   int64_t blocks = ceil_div(places_, side_);
-  const auto splits = [&] { return blocks >= 4 ? 1 : std::min<int64_t>(panels_, ceil_div(4, blocks)); };
+  const auto splits = [&] {
+    const int64_t tasks = blocks * s_.groups;
+    return tasks >= 4 ? 1 : std::min<int64_t>(panels_, ceil_div(4, tasks));
+  };
   // A few tasks more or less show: two workers should have the same number of them.
-  if (blocks * splits() % 2 == 1 && blocks < kManyBlocks && places_ >= (blocks + 1) * kFewestTiles) ++blocks;
+  if (blocks * s_.groups * splits() % 2 == 1 && blocks < kManyBlocks && places_ >= (blocks + 1) * kFewestTiles)
+    ++blocks;
   side_ = ceil_div(places_, blocks);
   splits_ = splits();
   if (cut_.rows > 0 && bytes * cut_.rows <= 2 * scene_.target.l2_bytes) side_ = std::min(cut_.rows, places_);
@@ -209,9 +214,9 @@ Stmt Winograd::products(const Expr& panel, int64_t columns, const Block& block, 
   const Expr depth = te::simplify(s_.c % chunk_ == 0 ? Expr(chunk_) : te::min(Expr(chunk_), Expr(s_.c) - channel));
   const Expr to = point.expr() * Expr(product_step_) + (first + start) * Expr(nr_);
   const Expr from = point.expr() * Expr(point_step_) + (first + start + ahead_by) * Expr(depth_) + channel;
-  const Expr taps_at =
-      transformed_ ? ((point.expr() * Expr(panels_) + panel) * Expr(s_.taps_through) + through) * Expr(s_.c * nr_)
-                   : point.expr() * Expr(tap_step_);
+  const Expr taps_at = transformed_ ? (apart_ * Expr(points_) + point.expr()) * Expr(group_taps()) +
+                                          (panel * Expr(s_.taps_through) + through) * Expr(s_.c * nr_)
+                                    : point.expr() * Expr(tap_step_);
   std::vector<loop::TileOperand> operands = {{points_buffer_, {te::simplify(from)}, {depth_, 0, 1}},
                                              {transformed_ ? taps_ : tap_points_, {te::simplify(taps_at)}, {0, 1, nr_}},
                                              {product_, {te::simplify(to)}, {nr_, 1, 0}}};
@@ -219,7 +224,8 @@ Stmt Winograd::products(const Expr& panel, int64_t columns, const Block& block, 
   if (!transformed_) {  // the taps of the next channels, frame or panel
     const int64_t by = ceil_div(window_ * nr_, points_ * most_parts);
     const Expr next =
-        ((panel * Expr(s_.taps_through) + through) * Expr(s_.c) + channel + Expr(chunk_)) * Expr(window_ * nr_);
+        ((panel * Expr(s_.taps_through) + through) * Expr(s_.c) + channel + Expr(chunk_)) * Expr(window_ * nr_) +
+        apart_ * Expr(window_ * group_taps());
     const Expr share = (point.expr() * Expr(most_parts) + part.expr()) * Expr(chunk_ * by);
     ahead = loop::TileOperand{taps_, {te::simplify(next + share)}, {0, 0, by}};
   }
@@ -302,7 +308,7 @@ Kernel Winograd::make(std::string name) {
   input_ = argument("input", scene_.layout(c.a->tensor).span, c.a->tensor);
   const DType stored = split_ ? DType::BF16 : DType::F32;
   if (transformed_) {
-    const int64_t elements = points_ * panels_ * s_.taps_through * s_.c * nr_;
+    const int64_t elements = s_.groups * points_ * group_taps();
     taps_ = argument("taps", elements, scene_.made_constant(elements, [&](float* to) { transform_taps(to); }));
   } else {
     Packing packing = taps_by_panel();
@@ -317,10 +323,13 @@ Kernel Winograd::make(std::string name) {
   result_ = scratch("outputs", fy_.outputs() * fx_.outputs() * nr_);
 
   const int64_t blocks = ceil_div(places_, side_) * (deep_ ? s_.n * ceil_div(s_.od, frames_) : 1),
-                per_task = ceil_div(panels_, splits_);
-  const LoopAxis task = fresh("task", blocks * ceil_div(panels_, per_task));
-  const Expr split = te::floor_mod(task.expr(), Expr(ceil_div(panels_, per_task)));
-  const Block block = block_at(te::floor_div(task.expr(), Expr(ceil_div(panels_, per_task))));
+                per_task = ceil_div(panels_, splits_), splits = ceil_div(panels_, per_task);
+  // Those of one group follow each other: its taps stay in the caches.
+  const LoopAxis task = fresh("task", s_.groups * blocks * splits);
+  apart_ = s_.groups == 1 ? Expr(0) : te::floor_div(task.expr(), Expr(blocks * splits));
+  const Expr number = s_.groups == 1 ? task.expr() : te::floor_mod(task.expr(), Expr(blocks * splits));
+  const Expr split = te::floor_mod(number, Expr(splits));
+  const Block block = block_at(te::floor_div(number, Expr(splits)));
   std::vector<Stmt> parts = {to_points(block)};
   const int64_t whole = s_.o / nr_, rest = s_.o % nr_;
   const Expr begin = split * Expr(per_task);
@@ -333,16 +342,24 @@ Kernel Winograd::make(std::string name) {
   }
   if (rest > 0) {
     const Stmt tail = one_panel(Expr(whole), rest, block);
-    const bool alone = ceil_div(panels_, per_task) == 1;
-    parts.push_back(alone ? tail : Stmt::branch(te::eq(split, Expr(ceil_div(panels_, per_task) - 1)), tail));
+    parts.push_back(splits == 1 ? tail : Stmt::branch(te::eq(split, Expr(splits - 1)), tail));
   }
   kernel_.function.body =
       loop(task, Stmt::seq(std::move(parts)), task.extent > 1 ? LoopKind::Parallel : LoopKind::Serial);
   finish(kernel_, scene_, group_,
          2.0 * static_cast<double>(window_ * s_.taps_through) *
-             static_cast<double>(s_.images_made() * s_.oh * s_.ow * s_.o) * static_cast<double>(s_.c));
+             static_cast<double>(s_.images_made() * s_.oh * s_.ow * s_.o) * static_cast<double>(s_.groups * s_.c));
   return std::move(kernel_);
 }
+
+namespace {
+
+// Of 4x4 outputs: fewer leave register tiles half empty.
+bool many_tiles(const ConvolutionShape& s) {
+  return s.images_made() * ceil_div(s.oh, 4) * ceil_div(s.ow, 4) >= kFewestTiles;
+}
+
+}  // namespace
 
 Decision filterable(const ConvolutionShape& s) {
   if (!s.plain())
@@ -351,6 +368,7 @@ Decision filterable(const ConvolutionShape& s) {
   if (s.taps_down != 3 || s.taps_across != 3) return Decision::no("a plane has other than 3x3 taps");
   if (s.c < 16 || s.o < 16) return Decision::no("fewer than 16 channels");
   if (s.oh < 4 || s.ow < 4) return Decision::no("fewer than 4x4 positions");
+  if (s.groups > 1 && !many_tiles(s)) return Decision::no("few tiles of each group");
   return Decision::yes();
 }
 
@@ -360,6 +378,7 @@ std::optional<Winograd> winograd(const Scene& scene, const Group& group, const s
                                  const Cut& cut, bool split) {
   if (group.contraction->bytes()) return std::nullopt;
   if (!shape || !shape->plain() || !shape->channels_together || shape->c < 16 || shape->o < 16) return std::nullopt;
+  if (shape->groups > 1 && (split || !filterable(*shape))) return std::nullopt;
   const int64_t ty = shape->taps_down, tx = shape->taps_across;
   const auto tile = [&](int64_t down, int64_t across) {
     if (split) return loop::split_product_for(scene.target);
@@ -368,8 +387,7 @@ std::optional<Winograd> winograd(const Scene& scene, const Group& group, const s
   };
   if (!tile(1, 1)) return std::nullopt;
   if (filterable(*shape)) {
-    const bool large = shape->images_made() * ceil_div(shape->oh, 4) * ceil_div(shape->ow, 4) >= 8;
-    const int64_t across = cut.outputs == 2 || cut.outputs == 4 ? cut.outputs : large || split ? 4 : 2;
+    const int64_t across = cut.outputs == 2 || cut.outputs == 4 ? cut.outputs : many_tiles(*shape) || split ? 4 : 2;
     // Tiles of 4x4 outputs in two parts would err by 4e-5 of the largest, those of 2x4 by 1.5e-5, those of 2x2 by 1e-5.
     const int64_t down = split ? 2 : across;
     const auto along = split ? robust_filtering : filtering;
@@ -393,6 +411,14 @@ std::optional<Kernel> winograd_kernel(const Scene& scene, const Group& group, co
   const std::optional<ConvolutionShape> shape = convolution_shape(scene, group);
   auto made = winograd(scene, group, shape, cut, split);
   return made ? std::optional(made->make(name)) : std::nullopt;
+}
+
+bool filtering_pays(const Scene& scene, const Group& group) {
+  const std::optional<ConvolutionShape> s = convolution_shape(scene, group);
+  if (!s || s->groups == 1 || !goes_by_windows(scene, group)) return true;
+  const auto taps = static_cast<double>(s->taps_down * s->taps_across * s->c);
+  const auto made = static_cast<double>(s->images_made() * s->oh * s->ow * s->groups * s->o);
+  return filtered_cost(*s) < window_cost(2 * taps * made);
 }
 
 std::vector<Cut> winograd_cuts(const Scene& scene, const Group& group, bool split) {

@@ -54,7 +54,7 @@ class Winograd {
   Tile tile_at(const Block& block, const te::Expr& frame, const te::Expr& place) const;
   Block block_at(const te::Expr& number) const;
   struct TapSteps {
-    int64_t output = 0, channel = 0, through = 0, down = 0, across = 0, first = 0;
+    int64_t output = 0, group = 0, channel = 0, through = 0, down = 0, across = 0, first = 0;
   };
   TapSteps tap_steps() const;
   void transform_taps(float* to) const;
@@ -90,10 +90,12 @@ class Winograd {
   int64_t rows_ = 0, splits_ = 1;  // tiles of a register tile; tasks a block
   int64_t depth_ = 0;              // of a row of points
   int64_t block() const { return side_ * frames_; }
+  int64_t group_taps() const { return panels_ * s_.taps_through * s_.c * nr_; }  // of one point, or of one tap
   int64_t product_rows() const { return split_ ? ceil_div(block(), rows_) * rows_ : block(); }
   int64_t point_step_ = 0, product_step_ = 0, tap_step_ = 0;  // elements from point to point
   int64_t chunk_ = 0;                                         // channels whose taps a task transforms at a time
   bool transformed_ = true;                                   // the taps, when the model is compiled
+  te::Expr apart_ = te::Expr(0);                              // number of the group of channels
   Kernel kernel_;
   int next_var_ = 0;
   std::optional<Accesses> accesses_;

@@ -55,7 +55,8 @@ Winograd::TapSteps Winograd::tap_steps() const {
   TapSteps by;
   for (size_t d = 0; d < strides.size(); ++d) {
     const Linear index = *linear(c.b->args[d]);
-    by.output += index.of(s_.outputs) * strides[d];
+    by.output += index.of(c.n[0]) * strides[d];
+    by.group += c.split ? index.of(c.split->outer.id) * strides[d] : 0;
     by.channel += index.of(s_.channels) * strides[d];
     by.through += s_.through < 0 ? 0 : index.of(s_.through) * strides[d];
     by.down += s_.down < 0 ? 0 : index.of(s_.down) * strides[d];
@@ -65,11 +66,12 @@ Winograd::TapSteps Winograd::tap_steps() const {
   return by;
 }
 
-// The taps as they are: [panel][frame][channel][tap][output of the panel]; pairs of channels side by side where products take
+// The taps as they are: [group][panel][frame][channel][tap][output of the panel]; pairs of channels side by side where products take
 // them so.
 Packing Winograd::taps_by_panel() const {
   const TapSteps by = tap_steps();
-  Packing p{{by.first}, {}, {}, nr_};
+  Packing p{{}, {}, {}, nr_};
+  for (int64_t g = 0; g < s_.groups; ++g) p.batch.push_back(by.first + g * by.group);
   const int64_t together = split_ ? 2 : 1, channels = split_ ? depth_ : s_.c;
   p.together = together;
   for (int64_t f = 0; f < s_.taps_through; ++f)
@@ -85,7 +87,7 @@ Packing Winograd::taps_by_panel() const {
 
 void Winograd::transform_taps(float* to) const {
   const TapSteps by = tap_steps();
-  const float* from = scene_.value(group_.contraction->b->tensor).constant->as<float>().data() + by.first;
+  const float* first = scene_.value(group_.contraction->b->tensor).constant->as<float>().data() + by.first;
   const auto py = static_cast<size_t>(fy_.patch()), px = static_cast<size_t>(fx_.patch());
   const auto ty = static_cast<size_t>(s_.taps_down), tx = static_cast<size_t>(s_.taps_across);
   // A panel of outputs at a time, so that what is written for a point lies together.
@@ -95,8 +97,10 @@ void Winograd::transform_taps(float* to) const {
     for (size_t l = 0; l < width; ++l) sum[l] += factor * term[l];
   };
   std::vector<double> sum(width);
-  for (int64_t panel = 0; panel < panels_; ++panel)
+  for (int64_t number = 0; number < s_.groups * panels_; ++number)
     for (int64_t deep = 0; deep < s_.taps_through * s_.c; ++deep) {
+      const int64_t apart = number / panels_, panel = number % panels_;
+      const float* from = first + apart * by.group;
       const int64_t channel = deep / s_.c * by.through + deep % s_.c * by.channel;
       for (size_t t = 0; t < ty * tx; ++t) {
         const int64_t at = channel + static_cast<int64_t>(t / tx) * by.down + static_cast<int64_t>(t % tx) * by.across;
@@ -114,8 +118,8 @@ void Winograd::transform_taps(float* to) const {
         for (size_t j = 0; j < px; ++j) {
           std::fill(sum.begin(), sum.end(), 0.0);
           for (size_t x = 0; x < tx; ++x) accumulate(sum.data(), fx_.taps[j][x], &half[(i * tx + x) * width]);
-          float* out =
-              to + ((static_cast<int64_t>(i * px + j) * panels_ + panel) * s_.taps_through * s_.c + deep) * nr_;
+          float* out = to + (apart * points_ + static_cast<int64_t>(i * px + j)) * group_taps() +
+                       (panel * s_.taps_through * s_.c + deep) * nr_;
           for (size_t l = 0; l < width; ++l) out[l] = static_cast<float>(sum[l]);
         }
     }
@@ -142,7 +146,7 @@ Stmt Winograd::patch_to_points(const Tile& tile, const Expr& row, const Expr& ch
   const int64_t by_row = layout.strides[s_.row_dim], by_column = layout.strides[s_.column_dim];
   const Expr corner_row = corner_of(tile.row, fy_, s_.pad_rows),
              corner_column = corner_of(tile.column, fx_, s_.pad_columns);
-  Expr origin(s_.first_channel);
+  Expr origin = Expr(s_.first_channel) + apart_ * Expr(s_.group_step);
   if (s_.images >= 0) origin = origin + tile.video * Expr(layout.strides[s_.image_dim]);
   if (s_.video) origin = origin + tile.frame * Expr(layout.strides[s_.frame_dim]);
   const Expr corner = te::simplify(origin + corner_row * Expr(by_row) + corner_column * Expr(by_column) + channel);
@@ -232,7 +236,8 @@ Stmt Winograd::taps_to_points(const Expr& panel, const Expr& through, const Expr
     return loop(lane, body(lane.expr()), LoopKind::Vector);
   };
   const Expr column = part.expr() * Expr(lanes_);
-  const Expr before = (panel * Expr(s_.taps_through) + through) * Expr(channels / together) + first + channel.expr();
+  const Expr before = ((apart_ * Expr(panels_) + panel) * Expr(s_.taps_through) + through) * Expr(channels / together) +
+                      first + channel.expr();
   const Expr from = te::simplify(before * Expr(window_ * width) + column);
   const Expr to =
       te::simplify((split_ ? through * Expr(chunk_ * nr_) : Expr(0)) + channel.expr() * Expr(width) + column);
@@ -325,7 +330,7 @@ Stmt Winograd::store_tile(const Expr& panel, int64_t columns, const Tile& tile) 
       set(s_.frames, tile.frame);
       set(s_.rows, row);
       set(s_.columns, column);
-      set(s_.outputs, panel * Expr(nr_) + lane.expr());
+      set(s_.outputs, apart_ * Expr(s_.o) + panel * Expr(nr_) + lane.expr());
       names.var(place.var, Expr(static_cast<int64_t>(i * ox + j)));
       const Stmt store =
           loop(lane, Stmt::store(e.buffer, {te::simplify(names(e.address))}, te::simplify(names(e.body))),

@@ -1,5 +1,7 @@
 // 3x3 convolutions by minimal filtering: tiles that fit and tiles that hang over, padding, images, panels, epilogues, and
 // videos, whose taps lie in several frames.
+#include <fmt/format.h>
+
 #include <array>
 
 #include "base/random.h"
@@ -160,6 +162,48 @@ TEST(Winograd, VideosItLeavesAlone) {
   s.step_frames = 2;
   EXPECT_STREQ(compile::filterable(s).reason(),
                "positions or taps are more than one pixel apart, or positions more than one frame");
+}
+
+std::string over_groups(int64_t n, int64_t groups, int64_t c, int64_t o, int64_t h, int64_t w, const std::string& pads,
+                        Random& random) {
+  const int64_t in = groups * c, out = groups * o;
+  return fmt::format(
+      "graph @g(%z: f32[{},{},{},{}]) {{\n%x = relu(conv(%z, const f32[{},{},1,1] {}))\n"
+      "%y = relu(conv(%x, const f32[{},{},3,3] {}, const f32[{}] splat(0.5)){{group={}, pads={}}})\n"
+      "return conv(%y, const f32[3,{},1,1] {}) }}",
+      n, in, h, w, in, in, numbers(random, in * in), out, c, numbers(random, out * c * 9), out, groups, pads, out,
+      numbers(random, 3 * out));
+}
+
+// Groups of channels that fill vectors and of those that do not, with fewer and more outputs, several images and tiles that hang over;
+// taps transformed when the model is compiled and, where the second cache is small, by the task that needs them.
+TEST(Winograd, Groups) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const int64_t c = std::array<int64_t, 4>{32, 48, 35, 64}[random.below(4)];
+    const int64_t o = std::array<int64_t, 4>{32, 37, 48, 80}[random.below(4)];
+    const auto side = [&] { return random.between(15, 21); };
+    const std::string pads = std::array<const char*, 3>{"[1,1,1,1]", "[0,0,0,0]", "[1,0,2,1]"}[random.below(3)];
+    const std::string text =
+        over_groups(random.between(1, 2), random.between(2, 3), c, o, side(), side(), pads, random);
+    EXPECT_NE(steps(text, true), steps(text, false)) << text.substr(0, 80);
+    expect_filters(text, 2e-5);
+    compile::ExecutableOptions small;
+    small.lower.split = false;
+    small.lower.target = *codegen::host_target();
+    small.lower.target.l2_bytes = 96 << 10;
+    expect_compiles(text, 2e-5, small);
+  }
+}
+
+// Of few channels each transforms weigh more than products, and so they do where a group has few tiles.
+TEST(Winograd, GroupsItLeavesAlone) {
+  Random random(1);
+  for (const auto& [groups, c, side] : {std::array<int64_t, 3>{8, 16, 14}, {2, 64, 7}, {4, 8, 28}}) {
+    const std::string text = over_groups(1, groups, c, c, side, side, "[1,1,1,1]", random);
+    EXPECT_EQ(steps(text, true), steps(text, false)) << c;
+  }
 }
 
 // Frames of one video as images, with a dim of one element before and after; by filtering and by windows of an image.
