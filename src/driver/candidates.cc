@@ -19,9 +19,8 @@ constexpr int64_t kMostGrowth = int64_t{1} << 30;  // bytes of weights: what was
 constexpr double kLeastGain = 1.03;  // times input and result must differ by: less is noise, and then the input stays
 constexpr double kClearGain = 1.1;   // what a second timing would hardly take back
 constexpr double kHalfGain = 0.985;  // of the input's time: half of the least gain
-constexpr double kLevel = 1.005;     // times the input's: less is no loss,
-constexpr double kHalfLoss =
-    1.015;  // nor is this of whole runs where the kernels see none: code and buffers lie elsewhere
+constexpr double kLevel = 1.005;     // times the input's: less is no loss
+constexpr double kHalfLoss = 1.015;  // of whole runs: none either where the kernels see none, since code lies elsewhere
 
 // Of looks at a simpler form: the races of one, how many there are where rounds leave it open, and how many must be against it. When
 // there is no time for another race, one is a look, and there are no more than may tell.
@@ -115,7 +114,8 @@ Expected<std::vector<Finish>> CandidateMaker::race(const std::vector<const Candi
   for (const Candidate* c : all) runners.push_back(c->executor.get());
   const double begin = clock_seconds(CLOCK_MONOTONIC);
   ISOMER_TRY(std::vector<Finish> out, driver::race(runners, inputs, how));
-  longest_race_ = std::max(longest_race_, clock_seconds(CLOCK_MONOTONIC) - begin);
+  const double each = (clock_seconds(CLOCK_MONOTONIC) - begin) / static_cast<double>(all.size());
+  next_race_ = std::max({next_race_, race_seconds_, 2 * each});
   return out;
 }
 
@@ -141,8 +141,8 @@ CandidateMaker::Prices CandidateMaker::prices(const Candidate& c, double seconds
 }
 
 bool CandidateMaker::kernels_are_level(const Candidate& result, const Candidate& input) const {
-  const double was = prices(input, budget_.left() - longest_race_).timed;
-  const double is = prices(result, budget_.left() - longest_race_).timed;
+  const double was = prices(input, budget_.left() - next_race_).timed;
+  const double is = prices(result, budget_.left() - next_race_).timed;
   return was > 0 && is > 0 && is <= kLevel * was;
 }
 

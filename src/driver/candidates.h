@@ -88,7 +88,7 @@ class CandidateMaker {
   // Of all, the first of which is what the others are compared with.
   Expected<std::vector<Finish>> race(const std::vector<const Candidate*>& all, const std::vector<Tensor>& inputs);
   // Whether there is no time for one more race.
-  bool late() const { return budget_.left() <= longest_race_; }
+  bool late() const { return budget_.left() <= next_race_; }
   // What rounds of the second against the first say to `judge`: those that are given, which are those of one look, and of further looks
   // as long as it is open and there is time. `second` has all rounds then.
   using Judge = std::function<std::optional<bool>(const std::vector<double>&)>;
@@ -108,9 +108,9 @@ class CandidateMaker {
   const std::vector<const rewrite::Rule*>& rules_;
   const Sizes& sizes_;
   cost::Pricer& pricer_;
-  const Budget& budget_;  // of the whole call,
-  double race_seconds_;   // and of one race, at most, but for its rounds
-  double longest_race_ = 0;
+  const Budget& budget_;              // of the whole call,
+  double race_seconds_;               // and of one race, at most, but for its rounds
+  double next_race_ = 0;              // of two: what it will take, by those that were run
   std::unique_ptr<CoreWatch> watch_;  // stays where it is: compiled candidates know it
 };
 
