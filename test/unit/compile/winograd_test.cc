@@ -19,11 +19,18 @@ std::string conv(const std::string& input, const std::string& taps, const std::s
          "] splat(0.25) return relu(add(conv(%x, %w)" + attrs + ", %b)) }";
 }
 
-void expect_filters(const std::string& text, double tolerance = 1e-5) {
+// Without tile registers; `l2_bytes`: with a second cache of that size.
+void expect_filters(const std::string& text, double tolerance = 1e-5, int64_t l2_bytes = 0) {
   compile::ExecutableOptions options;
   options.lower.split = false;
+  if (l2_bytes > 0) {
+    options.lower.target = *codegen::host_target();
+    options.lower.target.l2_bytes = l2_bytes;
+  }
   expect_compiles(text, tolerance, options);
 }
+
+constexpr int64_t kSmallCache = 96 << 10;
 
 size_t steps(const std::string& text, bool winograd) {
   compile::LowerOptions options;
@@ -85,11 +92,7 @@ TEST(Winograd, VideosOfEveryShape) {
     const std::string text = video(v, random);
     EXPECT_NE(steps(text, true), steps(text, false)) << text.substr(0, 80);
     expect_filters(text, 2e-5);
-    compile::ExecutableOptions small;
-    small.lower.split = false;
-    small.lower.target = *codegen::host_target();
-    small.lower.target.l2_bytes = 96 << 10;
-    expect_compiles(text, 2e-5, small);
+    expect_filters(text, 2e-5, kSmallCache);
   }
 }
 
@@ -141,11 +144,7 @@ TEST(Winograd, VideosWithManyTaps) {
   v.c = 70, v.o = 40, v.d = 3;  // taps transformed when they are needed
   expect_filters(video(v, random), 2e-5);
   v.c = 100, v.h = 5, v.taps = 2;  // several pieces of channels
-  compile::ExecutableOptions small;
-  small.lower.split = false;
-  small.lower.target = *codegen::host_target();
-  small.lower.target.l2_bytes = 256 << 10;
-  expect_compiles(video(v, random), 2e-5, small);
+  expect_filters(video(v, random), 2e-5, 256 << 10);
 }
 
 TEST(Winograd, VideosItLeavesAlone) {
@@ -189,11 +188,7 @@ TEST(Winograd, Groups) {
         over_groups(random.between(1, 2), random.between(2, 3), c, o, side(), side(), pads, random);
     EXPECT_NE(steps(text, true), steps(text, false)) << text.substr(0, 80);
     expect_filters(text, 2e-5);
-    compile::ExecutableOptions small;
-    small.lower.split = false;
-    small.lower.target = *codegen::host_target();
-    small.lower.target.l2_bytes = 96 << 10;
-    expect_compiles(text, 2e-5, small);
+    expect_filters(text, 2e-5, kSmallCache);
   }
 }
 
