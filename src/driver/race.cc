@@ -13,8 +13,8 @@ constexpr size_t kRounds = 8, kAlone = 3;  // of several, and of one that nothin
 // A turn: the first of its runs finds the weights of the others in the caches, which no run of a model by itself does.
 constexpr size_t kTurnRuns = 2;
 constexpr double kTurnSeconds = 0.02;
-constexpr double kLongTurn =
-    0.05;  // one run is a turn: beside what it takes, weights that are in the caches are little
+// One run of so long is a turn: beside what it takes, weights that are in the caches are little.
+constexpr double kLongTurn = 0.05;
 // Runs are looked at together where they are short, and so many times a turn may be stolen from before it counts nevertheless.
 constexpr double kTogether = 0.01;
 constexpr int kMostThefts = 5;

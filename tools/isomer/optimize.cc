@@ -43,7 +43,8 @@ std::string table(const driver::Figures& b, const driver::Figures& a) {
   line("weights", size(b.weight_bytes), size(a.weight_bytes));
   line("memory of a run", size(b.arena_bytes), size(a.arena_bytes));
   line("time by the model", milliseconds(b.estimated), milliseconds(a.estimated));
-  line("time by its kernels", milliseconds(b.priced), milliseconds(a.priced));
+  line("time by its kernels", milliseconds(b.priced), milliseconds(a.priced),
+       b.priced > 0 && a.priced > 0 ? "" : "   the budget was over before all were timed");
   line("time measured", milliseconds(b.measured), milliseconds(a.measured),
        a.measured > 0 ? fmt::format("   {:.2f} times as fast", b.measured / a.measured) : "");
   return out;
