@@ -188,10 +188,11 @@ void ContractionKernel::epilogue() {
 }
 
 // Where the results do not stay in the second cache and the depth is short, waiting for what the epilogue reads and writes is
-// a good part of the time: it is asked for before the products start.
+// a good part of the time: it is asked for before the products start. Not the one line that a row of a group of channels has:
+// asking takes as long as it saves.
 Stmt ContractionKernel::fetch_results(te::Substitution& at, int64_t columns, const Expr& height) {
   const int64_t bytes = 4 * batch_.total() * m_.total() * n_.total();
-  if (near_ || bytes <= scene_.target.l2_bytes / 4 || k_.total() > kShortDepth) return {};
+  if (near_ || has_groups() || bytes <= scene_.target.l2_bytes / 4 || k_.total() > kShortDepth) return {};
   std::vector<std::pair<int, Expr>> places = {{out_buffer_, out_address_}};
   te::for_each_node(out_body_, [&](const Expr& e) {
     if (e->kind == te::Kind::Read && e->tensor != result_ && e->args.size() == 1)
@@ -250,10 +251,10 @@ Expr ContractionKernel::result_at(const Panel& p, const LoopAxis& tile) const {
   return (p.local * Expr(tile.extent) + tile.expr()) * Expr(tile_rows_ * nr_);
 }
 
-// Whether the last tile has no rows for its second registers. Blocks begin at whole tiles.
-bool ContractionKernel::has_short_tile() const {
-  const int64_t last = rows() % tile_rows_;
-  return split_ && tile_rows_ > kSplitSide && last > 0 && last <= kSplitSide && (!image_ || image_->runs_through);
+// Rows of the last tile, in whole registers, where it needs fewer than the others; or 0. Blocks begin at whole tiles.
+int64_t ContractionKernel::short_tile() const {
+  const int64_t last = ceil_div(rows() % tile_rows_, kSplitSide) * kSplitSide;
+  return split_ && last < tile_rows_ && (!image_ || image_->runs_through) ? last : 0;
 }
 
 // One tile, over `steps` of the depth.
@@ -271,7 +272,7 @@ Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t
   if (rows_ == Rows::InPlace) left_at = point(zero_depth(expr_of(left_.at)));
   if (rows_ == Rows::Gathered) left_at = start * Expr(row_step_);
   if (rows_ == Rows::Turned) left_at = turned_start(p.first) + start;
-  if (rows_ == Rows::Image) left_at = image_row(p.first + start);
+  if (rows_ == Rows::Image) left_at = flat_batch() * Expr(image_->group_step) + image_row(p.first + start);
   if (rows_ == Rows::Staged)
     left_at = (flat_batch() * Expr(whole_tiles(m_.total())) + p.first + start) * Expr(row_step_);
   int64_t right_depth = nr_;
@@ -304,8 +305,9 @@ Stmt ContractionKernel::accumulate(const Panel& p, const LoopAxis& tile, int64_t
     const Stmt clear = loop(column, Stmt::store(result_, {place}, zero), LoopKind::Vector);
     return Stmt::seq({loop(row, clear, LoopKind::Serial, high), product});
   };
-  if (!has_short_tile()) return tile_of(height);
-  return Stmt::branch(p.rows - start <= Expr(kSplitSide), tile_of(Expr(kSplitSide)), tile_of(height));
+  const int64_t least = short_tile();
+  if (least == 0) return tile_of(height);
+  return Stmt::branch(p.rows - start <= Expr(least), tile_of(Expr(least)), tile_of(height));
 }
 
 // What the epilogue's variables are for an element of a tile.
@@ -390,12 +392,15 @@ Expr ContractionKernel::block_start(const Expr& block) const {
 
 Stmt ContractionKernel::tasks() {
   const LoopAxis task = fresh("task", batch_.total() * blocks_ * splits_);
+  const Expr one = rows_first_ ? te::floor_div(task.expr(), Expr(batch_.total())) : task.expr();
   const int64_t inner = columns_first_ ? blocks_ : splits_, outer = columns_first_ ? splits_ : blocks_;
-  const Expr fast = te::floor_mod(task.expr(), Expr(inner));
-  const Expr slow = te::floor_mod(te::floor_div(task.expr(), Expr(inner)), Expr(outer));
+  const Expr fast = te::floor_mod(one, Expr(inner));
+  const Expr slow = te::floor_mod(te::floor_div(one, Expr(inner)), Expr(outer));
   const Expr split = columns_first_ ? slow : fast, block = columns_first_ ? fast : slow;
   te::Substitution batch;
-  unflatten_into(batch, batch_.list, te::floor_div(task.expr(), Expr(splits_ * blocks_)));
+  unflatten_into(batch, batch_.list,
+                 rows_first_ ? te::floor_mod(task.expr(), Expr(batch_.total()))
+                             : te::floor_div(task.expr(), Expr(splits_ * blocks_)));
   const Expr first = te::simplify(block_start(block), std::vector<te::Axis>{task.axis()});
   const int64_t m = this->rows();
   const Expr rows = uneven_                ? te::min(block_start(block + Expr(1)), Expr(m)) - first

@@ -37,6 +37,9 @@ struct Address {
   Linear at;
 };
 
+// So many elements in an odd number of cache lines, so that neighbours do not fall into the same sets.
+int64_t odd_lines(int64_t elements, int64_t line);
+
 bool one_step(const Linear& at, const Axes& axes);  // whether all of the axes run as one
 int64_t step(const Linear& at, const Axes& axes);   // of the innermost
 // The offsets of all points of the axes, row-major.
@@ -93,6 +96,7 @@ class ContractionKernel {
   void sizes();
   void even_blocks(int64_t tiles);
   void even_parts();
+  void keep_rows();
   void take_cut();
   Address side(const te::Expr& read);
   void left();
@@ -102,6 +106,8 @@ class ContractionKernel {
   te::Expr left_element();
   void image();
   loop::Stmt image_line(const LoopAxis& task);
+  // What stands for one group of channels of the image, for each of them.
+  loop::Stmt each_group(const std::function<loop::Stmt(const te::Expr&)>& body);
   loop::Stmt vectors(int64_t count, const std::function<loop::Stmt(const te::Expr&)>& body);
   void right();
   std::vector<int64_t> packed_depth(const Linear& at) const;
@@ -114,7 +120,6 @@ class ContractionKernel {
   bool in_place() const { return in_place(split_); }
   // So many that tiles which take whole registers of rows stay inside.
   int64_t whole_tiles(int64_t rows) const { return whole_ ? ceil_div(rows, tile_rows_) * tile_rows_ : rows; }
-  loop::Stmt fetch_results(te::Substitution& at, int64_t columns, const te::Expr& height);
   void epilogue();
   loop::Stmt tasks();
   static int add_argument(Kernel& kernel, loop::Buffer buffer, Argument argument);
@@ -134,6 +139,7 @@ class ContractionKernel {
   std::vector<LoopAxis> image_axes() const;
   te::Expr begins_window(const te::Expr& row) const;
   loop::Stmt store_row(const te::Expr& place, const te::Expr& value) const;
+  loop::Stmt fetch_results(te::Substitution& at, int64_t columns, const te::Expr& height);
   static loop::Stmt store_parts(int high_buffer, const te::Expr& high, int low_buffer, const te::Expr& low,
                                 const te::Expr& value);
   std::vector<loop::TileOperand> operands(const te::Expr& left_at, const te::Expr& right_at, int64_t right_depth,
@@ -146,7 +152,7 @@ class ContractionKernel {
     te::Expr first, rows;  // of the block
   };
   loop::Stmt accumulate(const Panel& p, const LoopAxis& tile, int64_t from, int64_t steps);
-  bool has_short_tile() const;
+  int64_t short_tile() const;
   loop::Stmt store(const Panel& p, const LoopAxis& tile);
   bool rows_together(const te::Expr& place) const;
   te::Expr result_at(const Panel& p, const LoopAxis& tile) const;
@@ -182,9 +188,12 @@ class ContractionKernel {
     int64_t height = 0, width = 0;            // padded
     int64_t grid_height = 0, grid_width = 0;  // positions of an image
     bool runs_through = false;
-    int64_t rows() const { return ((shape.n - 1) * grid_height + shape.oh) * grid_width; }
+    int64_t group_step = 0;  // elements from one group of channels to the next
+    int64_t rows() const { return ((shape.n - 1) * grid_height + shape.oh) * grid_width; }  // of each group of channels
+    int64_t elements() const { return shape.n * height * width * shape.c; }                 // the same
   };
   std::optional<Image> image_;
+  bool has_groups() const { return image_ && image_->shape.groups > 1; }
   bool gathers_ = false;                                                 // although windows of an image would do
   int64_t rows() const { return image_ ? image_->rows() : m_.total(); }  // of the left side
   te::Expr image_row(const te::Expr& row) const;                         // where one begins in the image
@@ -201,6 +210,7 @@ class ContractionKernel {
   int64_t tile_rows_ = 0, block_rows_ = 0, blocks_ = 0, panels_ = 0, panels_per_task_ = 0, splits_ = 1;
   bool uneven_ = false;         // blocks differ by one tile; block_rows_ is the largest
   bool columns_first_ = false;  // tasks of the same columns follow each other
+  bool rows_first_ = false;     // tasks of the same rows do, of one group of channels after the other
   enum class Rows : uint8_t { InPlace, Gathered, Turned, Staged, Image } rows_ = Rows::InPlace;
   Address left_, right_;  // right: of the packed array, or of the value as it lies
   int64_t row_step_ = 0;

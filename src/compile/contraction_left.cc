@@ -14,15 +14,10 @@ using loop::LoopKind;
 using loop::Stmt;
 using te::Expr;
 
-namespace {
-
-// An odd number of cache lines, so that rows do not fall into the same sets.
 int64_t odd_lines(int64_t elements, int64_t line) {
   const int64_t lines = ceil_div(elements, line);
   return (lines % 2 == 0 ? lines + 1 : lines) * line;
 }
-
-}  // namespace
 
 bool ContractionKernel::in_place(bool split) const {
   if (split || takes_prologue()) return false;

@@ -5,6 +5,17 @@
 #include "compile/product_cost.h"
 
 namespace isomer::compile {
+namespace {
+
+// Of these axes of the group's contraction, all together.
+int64_t extent_of(const std::vector<int>& axes, const Scene& scene, const Group& group) {
+  int64_t n = 1;
+  for (const te::Axis& a : axes_of(*group.contraction, scene.stage(group.stages[0])))
+    if (std::find(axes.begin(), axes.end(), a.id) != axes.end()) n *= a.extent.value();
+  return n;
+}
+
+}  // namespace
 
 std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group& group, const std::string& name,
                                                  SplitRows rows, const Cut& cut) {
@@ -14,7 +25,7 @@ std::optional<std::vector<Kernel>> split_kernels(const Scene& scene, const Group
     ContractionKernel kernel(scene, group, narrow, name, cut);
     if (kernel.waits_for_columns()) return kernel.make();
   }
-  const loop::IntrinsicPtr tile = loop::split_product_for(scene.target);
+  const loop::IntrinsicPtr tile = loop::split_product_for(scene.target, extent_of(c.n, scene, group));
   if (!tile) return std::nullopt;
   ContractionKernel kernel(scene, group, tile, name, cut);
   if (rows == SplitRows::WherePays && !kernel.pays()) return std::nullopt;
@@ -31,14 +42,7 @@ loop::IntrinsicPtr vector_tile_of(const Scene& scene, const Group& group, const 
     for (const loop::IntrinsicPtr& tile : loop::intrinsics_for(scene.target, DType::F32))
       if (tile->meaning.stages[0].axes[1].extent.value() == cut.columns) return tile;
   const Contraction& c = *group.contraction;
-  const std::vector<te::Axis> axes = axes_of(c, scene.stage(group.stages[0]));
-  const auto total = [&](const std::vector<int>& wanted) {
-    int64_t n = 1;
-    for (const te::Axis& a : axes)
-      if (std::find(wanted.begin(), wanted.end(), a.id) != wanted.end()) n *= a.extent.value();
-    return n;
-  };
-  return vector_tile(scene.target, total(c.m), total(c.n));
+  return vector_tile(scene.target, extent_of(c.m, scene, group), extent_of(c.n, scene, group));
 }
 
 }  // namespace
@@ -46,7 +50,8 @@ loop::IntrinsicPtr vector_tile_of(const Scene& scene, const Group& group, const 
 std::vector<Cut> product_cuts(const Scene& scene, const Group& group, bool split, SplitRows rows) {
   const Contraction& c = *group.contraction;
   if (c.bytes() || scene.value(scene.stage(group.stages[0]).value).elements() == 0) return {};
-  const loop::IntrinsicPtr tile = split ? loop::split_product_for(scene.target) : vector_tile_of(scene, group, {});
+  const loop::IntrinsicPtr tile =
+      split ? loop::split_product_for(scene.target, extent_of(c.n, scene, group)) : vector_tile_of(scene, group, {});
   if (!tile) return {};
   ContractionKernel kernel(scene, group, tile, "kernel");
   if (split && rows == SplitRows::Gathered && !kernel.without_image()) return {};

@@ -42,9 +42,9 @@ double ContractionKernel::gain(bool near) {
   const ProductSize size = this->size();
   if (size.rows < kSplitSide / 2 || size.columns < kSplitSide || size.flops() < kSplitFlops) return -size.flops();
   const int64_t gathered = size.batch * size.rows * size.depth;
-  const int64_t computed = has_short_tile() ? ceil_div(rows(), kSplitSide) * kSplitSide : whole_tiles(rows());
+  const int64_t computed = short_tile() > 0 ? ceil_div(rows(), kSplitSide) * kSplitSide : whole_tiles(rows());
   const ProductSize whole{size.batch, computed, ceil_div(size.columns, kSplitSide) * kSplitSide, depth()};
-  const int64_t pixels = image_ ? image_->shape.n * image_->height * image_->width * image_->shape.c : 0;
+  const int64_t pixels = image_ ? image_->shape.groups * image_->elements() : 0;
   const Linear right = side(c_.b).at;
   const bool constant = scene_.value(c_.b->tensor).constant.has_value();
   const int64_t packed = constant ? 0 : size.batch * size.columns * size.depth;
@@ -57,7 +57,8 @@ double ContractionKernel::gain(bool near) {
   if (goes_by_windows(scene_, group_)) other = std::min(other, window_cost(size.flops()) + first);
   const double left = near      ? near_split_cost(gathered)
                       : turns() ? pass_cost(gathered)
-                                : split_cost(image_ ? pixels : gathered) + (image_ ? 0 : pass_cost(apart));
+                      : image_  ? (has_groups() ? grouped_split_cost(pixels) : split_cost(pixels))
+                                : split_cost(gathered) + pass_cost(apart);
   return other - split_product_cost(whole) - left - pass_cost(packed);
 }
 
@@ -76,9 +77,8 @@ bool ContractionKernel::waits_for_columns() {
 // Tiles of even height, blocks of tiles that keep the gathered rows in the second cache, tasks enough for all workers.
 void ContractionKernel::sizes() {
   const int64_t m = rows(), n = n_.total(), k = std::max<int64_t>(1, k_.total());
-  run_ = k;
-  if (image_) runs_ = image_->shape.taps_down, run_ = image_->shape.taps_across * image_->shape.c;
-  run_ = ceil_div(run_, unit()) * unit();
+  if (image_) runs_ = image_->shape.taps_down;
+  run_ = ceil_div(k / runs_, unit()) * unit();
   const int64_t tiles = ceil_div(m, mr_);
   tile_rows_ = whole_ ? std::min(mr_, ceil_div(m, kSplitSide) * kSplitSide) : ceil_div(m, tiles);
   if (image_ && !image_->runs_through) tile_rows_ = std::min(tile_rows_, image_->grid_width);
@@ -110,6 +110,7 @@ void ContractionKernel::sizes() {
   block_rows_ = tiles_per_block * tile_rows_;
   blocks_ = ceil_div(m, block_rows_);
   if (near_columns) even_blocks(tiles);
+  keep_rows();
   splits_ = std::clamp<int64_t>(ceil_div(wanted, blocks_ * batch_.total()), 1, panels_);
   // Tasks that share rows need them gathered by a step before, through memory: not for a few tasks more.
   const int64_t made = blocks_ * batch_.total();
@@ -124,6 +125,16 @@ void ContractionKernel::sizes() {
   take_cut();
   if (cut_.parts > 0) panels_per_task_ = ceil_div(panels_, splits_);
   splits_ = ceil_div(panels_, panels_per_task_);
+}
+
+// Where all taps stay near, tasks go through all groups of channels of some rows: the worker that copied these lines has them.
+void ContractionKernel::keep_rows() {
+  const int64_t tiles = ceil_div(rows(), tile_rows_);
+  if (!has_groups() || tiles < 2 || 4 * depth() * n_.total() * batch_.total() > scene_.target.l2_bytes / 8) return;
+  rows_first_ = true;
+  if (blocks_ > 1) return;
+  blocks_ = 2;
+  block_rows_ = ceil_div(tiles, 2) * tile_rows_;
 }
 
 // Blocks of tile registers that differ by one tile, so that an even number of workers has as much each.

@@ -9,7 +9,9 @@ constexpr double kGathered = 31;         // an element copied to its row
 constexpr double kTurned = 5;            // the same by whole lines
 constexpr double kSplit = 22;            // an element read, taken apart and stored
 constexpr double kNearSplit = 10;        // the same in the first cache
+constexpr double kGroupedSplit = 44;     // the same of a group of channels, whose pixels lie apart
 constexpr double kTileRate = 0.68;       // of one operation
+constexpr double kTallRate = 0.5;        // the same in one column of registers, which has twice the rows
 constexpr double kWindow = 1.3;          // the same of a window's tile: inputs are broadcast, images have borders
 constexpr double kPatch = 1600;          // a patch of one channel to its points, or back
 constexpr double kTaps = 700;            // the taps of one channel and output to their points
@@ -18,6 +20,7 @@ constexpr int64_t kFilteredPoints = 36;  // of a patch
 // what tiles of few products take longer than that.
 constexpr double kUnits = 4, kLatency = 2, kFewProducts = 16, kFew = 0.6;
 constexpr double kClearlyBetter = 0.97;
+constexpr int64_t kTallColumns = 16;  // that fill one register
 
 // Cycles for one step of the depth, all tiles of a product together. Columns that fill no vector are computed one by one.
 double tile_cycles(int64_t rows, int64_t columns, int64_t most_rows, int64_t most_columns, int64_t lanes) {
@@ -61,8 +64,11 @@ double vector_product_cost(const ProductSize& size, int64_t gathered) {
   return size.flops() + kGathered * static_cast<double>(gathered);
 }
 
-double split_product_cost(const ProductSize& size) { return kTileRate * size.flops(); }
+double split_product_cost(const ProductSize& size) {
+  return (size.columns > kTallColumns ? kTileRate : kTallRate) * size.flops();
+}
 double split_cost(int64_t elements) { return kSplit * static_cast<double>(elements); }
+double grouped_split_cost(int64_t elements) { return kGroupedSplit * static_cast<double>(elements); }
 double near_split_cost(int64_t elements) { return kNearSplit * static_cast<double>(elements); }
 
 double window_cost(double flops) { return kWindow * flops; }

@@ -29,6 +29,7 @@ double vector_product_cost(const ProductSize& size, int64_t gathered);
 double split_product_cost(const ProductSize& size);
 // To take so many elements of the left side apart: from memory, or just computed.
 double split_cost(int64_t elements);
+double grouped_split_cost(int64_t elements);  // each group of channels to an image of its own
 double near_split_cost(int64_t elements);
 
 // By tiles of windows (windows.cc), whose groups of channels stay apart.

@@ -50,6 +50,7 @@ constexpr const char* kByteTiles = "amx-int8";
 constexpr const char* kBytePermutes = "avx512vbmi";
 constexpr int kNarrowRows = 8, kNarrowColumns = 32;
 constexpr int kSplitRows = 32, kSplitColumns = 32;  // four registers of sums, two and two of operands
+constexpr int kTallRows = 64, kTallColumns = 16;    // as many of sums, so that none waits for its last product
 
 }  // namespace
 
@@ -104,8 +105,10 @@ IntrinsicPtr split_product(int rows, int columns, std::string needs) {
   return std::make_shared<const Intrinsic>(std::move(i));
 }
 
-IntrinsicPtr split_product_for(const Target& target) {
-  return target.has(kMatrixTiles) ? split_product(kSplitRows, kSplitColumns, kMatrixTiles) : nullptr;
+IntrinsicPtr split_product_for(const Target& target, int64_t columns) {
+  if (!target.has(kMatrixTiles)) return nullptr;
+  return columns > kTallColumns ? split_product(kSplitRows, kSplitColumns, kMatrixTiles)
+                                : split_product(kTallRows, kTallColumns, kMatrixTiles);
 }
 
 IntrinsicPtr narrow_product(int rows, int columns, std::string needs) {
@@ -176,7 +179,8 @@ std::optional<IntrinsicPtr> find_intrinsic(std::string_view name) {
     if (i->name == name) return i;
   }
   if (IntrinsicPtr i = narrow_product(kNarrowRows, kNarrowColumns, kBytePermutes); i->name == name) return i;
-  if (IntrinsicPtr i = split_product(kSplitRows, kSplitColumns, kMatrixTiles); i->name == name) return i;
+  for (const auto& [rows, columns] : {std::pair{kSplitRows, kSplitColumns}, {kTallRows, kTallColumns}})
+    if (IntrinsicPtr i = split_product(rows, columns, kMatrixTiles); i->name == name) return i;
   if (IntrinsicPtr i = dot_product(kSplitRows, kSplitColumns, DType::U8, DType::I8, kByteTiles); i->name == name)
     return i;
   return std::nullopt;

@@ -139,13 +139,11 @@ bool Emitter::fits_matrix_tile(const StmtNode& n) const {
   const DType types[] = {DType::BF16, DType::BF16, DType::BF16, DType::BF16, DType::F32};
   for (size_t i = 0; i < 5; ++i)
     if (places_[static_cast<size_t>(n.operands[i].buffer)].dtype != types[i]) return false;
-  for (size_t axis = 0; axis < 2; ++axis) {
-    if (n.extents[axis]->kind != te::Kind::Int) return false;
-    const int64_t extent = n.extents[axis]->integer;
-    if (extent != kMatrixSide && extent != 2 * kMatrixSide) return false;
-  }
-  for (size_t axis = 2; axis < 5; ++axis)
-    if (n.extents[axis]->kind != te::Kind::Int || n.extents[axis]->integer < 1) return false;
+  for (const Expr& e : n.extents)
+    if (e->kind != te::Kind::Int || e->integer < 1) return false;
+  const int64_t rows = n.extents[0]->integer / kMatrixSide, columns = n.extents[1]->integer / kMatrixSide;
+  if (rows * kMatrixSide != n.extents[0]->integer || columns * kMatrixSide != n.extents[1]->integer) return false;
+  if (rows > (columns == 1 ? 4 : 2) || columns > 2) return false;
   if (n.extents[3]->integer % kMatrixSide != 0 || n.extents[4]->integer != 2) return false;
   const auto step = [&](size_t operand) -> const std::vector<int64_t>& { return n.operands[operand].strides; };
   for (const size_t a : {0, 1})

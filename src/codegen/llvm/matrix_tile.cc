@@ -16,7 +16,7 @@ namespace {
 namespace id = llvm::Intrinsic;
 
 constexpr int64_t kRowBytes = 64;
-// Registers: sums 0 to 3 (row of registers times two and column), A in 4 and 5, B in 6 and 7.
+// Registers: sums 0 to 3, A in 4 and 5, B in 6 and 7.
 constexpr int64_t kA = 4, kB = 6;
 constexpr uint32_t kFirstCache = 3, kSecondCache = 2;  // how near a prefetch brings a line
 
@@ -53,11 +53,13 @@ class MatrixTileCode {
     return b_.CreateConstGEP1_64(b_.getInt8Ty(), p, static_cast<uint64_t>(by));
   }
 
+  int64_t sum(int64_t row, int64_t column) const { return s_.columns * row + column; }
+
   template <class Body>
   void sums(Body body) {
     for (int64_t i = 0; i < s_.rows; ++i)
       for (int64_t j = 0; j < s_.columns; ++j)
-        body(2 * i + j, step(f_->getArg(4), i * kMatrixSide * s_.c_row + j * kRowBytes));
+        body(sum(i, j), step(f_->getArg(4), i * kMatrixSide * s_.c_row + j * kRowBytes));
   }
   void load_a(llvm::Value* from) {
     for (int64_t i = 0; i < s_.rows; ++i)
@@ -72,7 +74,21 @@ class MatrixTileCode {
     for (int64_t i = 0; i < s_.rows; ++i)
       for (int64_t j = 0; j < s_.columns; ++j)
         b_.CreateIntrinsic(bytes_ ? id::x86_tdpbusd : id::x86_tdpbf16ps, {},
-                           {number(2 * i + j), number(kA + i), number(kB + j)});
+                           {number(sum(i, j)), number(kA + i), number(kB + j)});
+  }
+
+  // One step of the depth with more rows of registers than A has: they take turns, and both parts of B stay.
+  void tall_step(llvm::Value* a_high, llvm::Value* a_low, llvm::Value* b_high, llvm::Value* b_low) {
+    b_.CreateIntrinsic(id::x86_tileloadd64, {}, {number(kB), b_high, bytes(s_.b_pair)});
+    b_.CreateIntrinsic(id::x86_tileloadd64, {}, {number(kB + 1), b_low, bytes(s_.b_pair)});
+    const auto row = [&](int64_t i, llvm::Value* from, int64_t parts) {
+      const int64_t a = kA + i % 2;
+      b_.CreateIntrinsic(id::x86_tileloadd64, {}, {number(a), step(from, i * kMatrixSide * s_.a_row), bytes(s_.a_row)});
+      for (int64_t part = 0; part < parts; ++part)
+        b_.CreateIntrinsic(id::x86_tdpbf16ps, {}, {number(sum(i, 0)), number(a), number(kB + part)});
+    };
+    for (int64_t i = 0; i < s_.rows; ++i) row(i, a_low, 1);
+    for (int64_t i = 0; i < s_.rows; ++i) row(i, a_high, 2);
   }
 
   using Pointers = std::array<llvm::Value*, 5>;  // of the four operands and of what is fetched ahead
@@ -111,6 +127,7 @@ class MatrixTileCode {
     start[4] = f_->getArg(5);
     const auto one = [&](const Pointers& at) {
       if (s_.ahead > 0) fetch(at[4]);
+      if (s_.rows > 2) return tall_step(at[0], at[1], at[2], at[3]);
       load_a(at[bytes_ ? 0 : 1]);
       load_b(at[2]);
       if (!bytes_) come_near(at[2], 0, kMatrixSide / 2);

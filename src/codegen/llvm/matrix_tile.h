@@ -24,7 +24,7 @@ struct MatrixTile {
     Split,
     Bytes
   } numbers = Numbers::Split;                // bytes: u8 by i8, fours in the place of pairs
-  int64_t rows = 1, columns = 1;             // registers of C: 1 or 2 each way
+  int64_t rows = 1, columns = 1;             // registers of C: 1 or 2 each way; floats also 3 or 4 in one column
   bool fresh = false;                        // C is overwritten: what was there counts as 0
   int64_t a_row = 0, b_pair = 0, c_row = 0;  // bytes from row to row of A, from pair to pair of B, from row to row of C
   int64_t runs = 1, steps = 1;               // of the depth: runs of so many steps of 16 pairs

@@ -225,7 +225,8 @@ TEST(Tile, NamesThatDoNotExist) { EXPECT_FALSE(loop::find_intrinsic("fma_1x1_f32
 
 // Floats in two parts, in runs of pairs: whole registers by the machine's instruction, other sizes by what they mean.
 void check_split(const loop::Target& target, int64_t m, int64_t n, int64_t runs, int64_t k, bool cleared) {
-  const loop::IntrinsicPtr tile = loop::split_product(32, 32, "amx-bf16");
+  const loop::IntrinsicPtr tile =
+      m > 32 ? loop::split_product(64, 16, "amx-bf16") : loop::split_product(32, 32, "amx-bf16");
   EXPECT_EQ((*loop::find_intrinsic(tile->name))->name, tile->name);
   loop::Function f;
   f.name = "split";
@@ -269,6 +270,9 @@ TEST(Tile, FloatsInTwoParts) {
     check_split(*host, 16, 32, 3, 16, cleared);
     check_split(*host, 32, 16, 2, 32, cleared);
     check_split(*host, 7, 5, 2, 3, cleared);
+    check_split(*host, 64, 16, 3, 32, cleared);
+    check_split(*host, 48, 16, 1, 16, cleared);
+    check_split(*host, 53, 11, 2, 16, cleared);
   }
 }
 

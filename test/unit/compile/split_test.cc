@@ -2,7 +2,10 @@
 // without tile registers the same graphs are exact products.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/random.h"
+#include "loop/print.h"
 #include "test/unit/compile/compiled.h"
 
 namespace isomer {
@@ -65,6 +68,43 @@ TEST(Split, WindowsOfAPartOfTheChannels) {
                       std::string("return relu(conv(%q, ") + constant("48,40,5,5", 48 * 40 * 25) +
                       "){pads=[2,2,2,2]}), mul(%p, %p), %r }",
                   kChainTolerance);
+}
+
+// Groups of channels as they follow a pointwise convolution, and right behind an input: of one column of registers and of several, runs
+// that are filled up, several images, windows steps apart and tiles that hang over.
+struct Grouped {
+  int64_t images, groups, channels, outputs, height, width, taps;
+  const char* attrs;
+};
+
+std::string text(const Grouped& c, bool first) {
+  const int64_t in = c.groups * c.channels, out = c.groups * c.outputs;
+  return fmt::format(
+      "graph @g(%x: f32[{},{},{},{}], %b: f32[{}]) {{ %y = {} return relu(conv(%y, {}, %b){{group={}, {}}}) }}",
+      c.images, in, c.height, c.width, out,
+      first ? "%x" : "relu(conv(%x, " + constant(fmt::format("{0},{0},1,1", in), in * in) + "))",
+      constant(fmt::format("{},{},{},{}", out, c.channels, c.taps, c.taps), out * c.channels * c.taps * c.taps, 5),
+      c.groups, c.attrs);
+}
+
+TEST(Split, WindowsOfGroups) {
+  const Grouped cases[] = {{1, 8, 16, 16, 28, 28, 3, "pads=[1,1,1,1]"}, {2, 3, 16, 16, 15, 13, 3, "pads=[1,1,1,1]"},
+                           {1, 4, 32, 32, 14, 14, 3, "pads=[1,1,1,1]"}, {1, 3, 24, 40, 17, 19, 3, "pads=[1,0,2,1]"},
+                           {2, 5, 16, 13, 30, 29, 3, "strides=[2,2]"},  {1, 2, 48, 33, 21, 20, 5, "pads=[2,2,2,2]"},
+                           {1, 4, 20, 16, 40, 9, 3, "dilations=[2,1]"}, {1, 32, 32, 32, 7, 7, 3, "pads=[1,1,1,1]"}};
+  for (const Grouped& c : cases)
+    for (const bool first : {true, false}) expect_compiles(text(c, first), kChainTolerance);
+  compile::LowerOptions options;
+  options.target = *loop::parse_target("x86-64-v4-amx");
+  const auto uses = [&](const Grouped& c, const std::string& tile) {
+    const auto lowered = compile::lower(graph_of(text(c, false)), ops::table(), options);
+    EXPECT_TRUE(lowered.ok());
+    return lowered.ok() && std::any_of(lowered->functions.begin(), lowered->functions.end(),
+                                       [&](const auto& f) { return loop::print(f).find(tile) != std::string::npos; });
+  };
+  EXPECT_TRUE(uses(cases[0], "split_64x16"));
+  EXPECT_TRUE(uses({1, 32, 32, 32, 7, 7, 3, "pads=[1,1,1,1]"}, "split_32x32"));
+  EXPECT_FALSE(uses({1, 16, 8, 8, 28, 28, 3, "pads=[1,1,1,1]"}, "split_64x16"));  // it would be half empty
 }
 
 TEST(Split, WindowsThatAreGathered) {
