@@ -186,13 +186,22 @@ Expected<std::optional<bool>> CandidateMaker::decide(const Judge& judge, const C
   return std::optional<bool>();
 }
 
+// What pays by itself may multiply more: its kernels told so. Where joins build on such steps all of them count.
+Expected<bool> CandidateMaker::joins_multiply_more(const Candidate& simpler) const {
+  std::vector<search::Step> joins = simpler.steps;
+  std::erase_if(joins, [](const search::Step& s) { return s.alone; });
+  const Expected<Candidate> joined = make(joins, "");
+  ISOMER_TRY(const ir::Graph before, with_sizes(start_, sizes_));
+  ISOMER_TRY(const ir::Graph after, with_sizes(joined.ok() ? joined->graph : simpler.graph, sizes_));
+  const auto had = summarise(before).macs, has = summarise(after).macs;
+  return had && has && *has > *had;
+}
+
 Expected<bool> CandidateMaker::is_level(const Candidate& candidate, Candidate& simpler,
                                         const std::vector<Tensor>& inputs) {
-  ISOMER_TRY(const ir::Graph input, with_sizes(start_, sizes_));
-  ISOMER_TRY(const ir::Graph simplest, with_sizes(simpler.graph, sizes_));
-  const auto had = summarise(input).macs, has = summarise(simplest).macs;
+  ISOMER_TRY(const bool multiplies_more, joins_multiply_more(simpler));
   const double replaced = candidate.ratios.empty() ? 1 : middle(candidate.ratios);
-  const double most = simplest_may_take(had && has && *has > *had, kernels_are_level(simpler, candidate), replaced);
+  const double most = simplest_may_take(multiplies_more, kernels_are_level(simpler, candidate), replaced);
   ISOMER_TRY(const std::optional<bool> level,
              decide([&](const std::vector<double>& ratios) { return stay_below(most, ratios); }, candidate, simpler,
                     inputs, {}));

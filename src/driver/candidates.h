@@ -99,6 +99,7 @@ class CandidateMaker {
     double estimated = 0, timed = 0;
   };
   Prices prices(const Candidate& candidate, double seconds) const;
+  Expected<bool> joins_multiply_more(const Candidate& simpler) const;
   // By all of them, where there is time for it,
   bool kernels_are_level(const Candidate& result, const Candidate& input) const;
   // or by those that only one of both has, which is clear sooner.

@@ -57,7 +57,7 @@ QuickLook Finder::quick_look(double share) const {
 Expected<Findings> Finder::find() const {
   Findings out;
   const double cheapest = options.layout ? budget.left(kBesideLabels) : options.measure ? budget.left(kForesight) : 0;
-  ISOMER_TRY(out.foreseen, foresee(quick_look(kForesight), pricer.options(), cheapest));
+  ISOMER_TRY(out.foreseen, foresee(quick_look(kForesight), pricer, cheapest));
   search::Options how = options.search;
   how.threads = searchers(options.measure);
   how.quiet = pricer.options().quiet;

@@ -42,8 +42,8 @@ std::optional<double> seconds_of(const QuickLook& look, cost::Pricer& pricer) {
 
 }  // namespace
 
-Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing, double cheapest) {
-  cost::PricerOptions nominal = pricing;
+Expected<Foreseen> foresee(const QuickLook& look, cost::Pricer& timing, double cheapest) {
+  cost::PricerOptions nominal = timing.options();
   nominal.measure = false;
   nominal.store = "-";
   nominal.quiet = nullptr;
@@ -51,6 +51,10 @@ Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pri
   search::Options joining = quickest(look);
   joining.simplify = true;
   joining.compare = comparison_by(*pricer, look.sizes);
+  if (timing.options().measure) {
+    joining.timed = comparison_by(timing, look.sizes);
+    joining.quiet = timing.options().quiet;
+  }
   ISOMER_TRY(search::Outcome joined, by_estimates(look, *pricer, joining));
   const double whole = seconds_of(look, *pricer).value_or(std::numeric_limits<double>::infinity());
   Foreseen out{std::move(joined.steps), {}, 0};

@@ -1,4 +1,5 @@
-// A quick look at what rules may do for a model, by the analytic model alone: no kernel is timed.
+// A quick look at what rules may do for a model, by the analytic model: a kernel is timed only where a step that joins nothing is to be
+// taken for a fifth of its time.
 #pragma once
 
 #include <vector>
@@ -26,8 +27,8 @@ struct Foreseen {
   // The share of the model's time that one of them saves by its estimates, also where the time was too short.
   double gain = 0;
 };
-// `cheapest` has so many of the look's seconds at most; none where the search to come is the same by itself.
-Expected<Foreseen> foresee(const QuickLook& look, const cost::PricerOptions& pricing, double cheapest);
+// `cheapest` has so many of the look's seconds at most; none where the search to come is the same by itself. `timing` times kernels.
+Expected<Foreseen> foresee(const QuickLook& look, cost::Pricer& timing, double cheapest);
 
 // Whether rewrites would save more than this share of the model's time: what was foreseen, or first steps alone.
 bool promises(double share, const Foreseen& foreseen, const QuickLook& look, cost::Pricer& pricer);

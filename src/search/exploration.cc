@@ -52,7 +52,7 @@ void Exploration::look() {
   most_ = 2 * root_->state.live_nodes() + 16;
   left_ = static_cast<size_t>(std::max<int64_t>(0, judge_.options().region_steps));
   if (judge_.options().simplify)
-    simpler_ = judge_.simpler(root_, seen_, most_);
+    simpler_ = judge_.simpler(root_, seen_, most_, equals);
   else
     first_ = children(root_);
   for (const auto& n : first_) promise_ = std::max(promise_, -n->estimated);
@@ -76,7 +76,7 @@ void Exploration::begin(size_t most) {
 
 void Exploration::turn(size_t most) {
   if (!begun()) return begin(most);
-  if (judge_.options().simplify) return join(judge_.simpler(best_, seen_, most_));
+  if (judge_.options().simplify) return join(judge_.simpler(best_, seen_, most_, equals));
   const NodeRef node = *queue_.begin();
   queue_.erase(queue_.begin());
   follow(node, children(node), most);
@@ -161,17 +161,27 @@ NodeRef Exploration::taken() {
 void Exploration::join(const Judge::Simpler& simpler) {
   ended_ = true;
   for (const auto& [reductions, nodes] : simpler) {
-    std::shared_ptr<Node> best;
-    int64_t fewest = 1;
+    const bool joins = reductions < judge_.reductions_of(*best_);
+    struct Choice {
+      double cost;  // kernels more, or seconds by the estimate
+      bool as_few_kernels;
+      std::shared_ptr<Node> node;
+    };
+    std::vector<Choice> choices;
     for (const std::shared_ptr<Node>& n : nodes) {
       if (left_ == 0 || judge_.over()) return judge_.incomplete();
       --left_;
       if (!judge_.keeps_time(n)) continue;
       const std::optional<int64_t> more = judge_.level(*root_, *n, around_);
-      if (more && *more < fewest) best = n, fewest = *more;
+      if (joins ? more.has_value() : n->estimated < 0)
+        choices.push_back({joins ? static_cast<double>(*more) : n->estimated, more.has_value(), n});
     }
-    if (!best) continue;
-    std::vector<std::shared_ptr<Node>> taken = {std::move(best)};
+    std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.cost < b.cost; });
+    const auto best = std::find_if(choices.begin(), choices.end(), [&](const Choice& c) {
+      return joins || judge_.pays_alone(*c.node, c.as_few_kernels);
+    });
+    if (best == choices.end()) continue;
+    std::vector<std::shared_ptr<Node>> taken = {std::move(best->node)};
     judge_.price(taken, 1, ledger_);
     if (taken.empty()) continue;
     best_ = std::move(taken[0]);
@@ -220,9 +230,14 @@ NodeRef Exploration::needed(const NodeRef& node) {
   return priced ? priced : node;
 }
 
+bool Exploration::joins_nothing(const Node& step) const {
+  return judge_.options().simplify && judge_.reductions_of(step) == judge_.reductions_of(*step.parent);
+}
+
 Found Exploration::settle() {
   Found found;
   found.members = members_;
+  found.equals = equals;
   found.places = root_ ? places_ : State(judge_.rules(), graph_, region_).places();
   if (!root_) {
     for (const auto& [rule, places] : found.places) found.left.emplace_back(rule, LeftCase{});
@@ -244,7 +259,7 @@ Found Exploration::settle() {
     if (best && !judge_.options().simplify) best = needed(best);
     found.left = ledger_.left(root_->cost, best ? trail_of(*best) : Trail{});
     for (const Node* n = best.get(); n && n->parent; n = n->parent.get())
-      found.steps.push_back({n->state.made(), n->parent->cost, n->cost, false, 0});
+      found.steps.push_back({n->state.made(), n->parent->cost, n->cost, false, 0, joins_nothing(*n)});
     std::reverse(found.steps.begin(), found.steps.end());
   }
   queue_.clear();

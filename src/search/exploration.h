@@ -19,6 +19,7 @@ struct Found {
   std::vector<uint32_t> members;  // the region's nodes in order
   std::vector<std::pair<std::string, LeftCase>> left;
   std::map<std::string, size_t> places;
+  size_t equals = 1;  // regions that it was found for
 };
 
 class Exploration {
@@ -54,8 +55,9 @@ class Exploration {
   void follow(const NodeRef& node, std::vector<std::shared_ptr<Node>> nodes, size_t most);
   NodeRef taken();
   // Goes on to the graph with the fewest reductions that is no slower, and of those with the fewest kernels. With as many reductions as
-  // before, to one that halves the time of what it changes.
+  // before, to the one that saves most of those that pay by themselves.
   void join(const Judge::Simpler& simpler);
+  bool joins_nothing(const Node& step) const;
   // The same with those steps alone that pay beside the others: which of the others were on the way is luck.
   NodeRef needed(const NodeRef& node);
   NodeRef without(const std::vector<const Node*>& path, size_t step, bool priced) const;

@@ -12,7 +12,9 @@ constexpr double kJudgingSeconds = 12, kLeastJudging = 0.1, kMostJudging = 0.25;
 constexpr double kLastSeconds = 5;  // for judging after an interrupt
 constexpr size_t kMostLosses = 2;   // steps in a row
 constexpr size_t kMostAnswers = 1 << 14;
-constexpr double kHalf = 0.5;  // of the time of what changes: an estimate may be wrong, but hardly by so much
+// Of the time of what changes, by the estimate: it may be wrong, but hardly by half. A fifth timed kernels have to confirm, twice, and half
+// of that will do: what is estimated is the same every time, and at the same border times would decide.
+constexpr double kHalf = 0.5, kFifth = 0.2, kTenth = 0.1;
 
 Region with(Region region, const std::vector<uint32_t>& around) {
   region.add(around);
@@ -180,23 +182,39 @@ std::vector<std::shared_ptr<Node>> Judge::unseen(const NodeRef& parent, std::uno
   return out;
 }
 
-bool Judge::halves(const Node& node) {
-  const State &before = node.parent->state, &after = node.state;
+std::optional<Comparison> Judge::compare_alone(const Compare& compare, const Node& node, int look) const {
   const auto alone = [](const State& state, const std::set<uint32_t>& nodes) {
     return graph_of(state.graph(), Region({nodes.begin(), nodes.end()}));
   };
-  const auto was = alone(before, after.removed()), is = alone(after, after.added());
-  if (!options_.compare || !was.ok() || !is.ok()) return false;
-  count(&Statistics::estimated);
-  const auto found = options_.compare(*was, *is, 1);
-  return found.ok() && found->changed > 0 && found->seconds <= -kHalf * found->changed;
+  const auto was = alone(node.parent->state, node.state.removed()), is = alone(node.state, node.state.added());
+  if (!compare || !was.ok() || !is.ok()) return std::nullopt;
+  const auto found = compare(*was, *is, look);
+  return found.ok() && found->changed > 0 ? std::optional(*found) : std::nullopt;
 }
 
-Judge::Simpler Judge::simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most) {
+bool Judge::promises_alone(Node& node, size_t equals) {
+  count(&Statistics::estimated);
+  const auto found = compare_alone(options_.compare, node, 1);
+  if (!found) return false;
+  node.saves_alone = -found->seconds / found->changed;
+  const bool much = -found->seconds * static_cast<double>(equals) >= least_gain;
+  return node.saves_alone >= kHalf || (options_.timed && much && node.saves_alone >= kFifth);
+}
+
+bool Judge::pays_alone(const Node& node, bool as_few_kernels) const {
+  if (as_few_kernels && node.saves_alone >= kHalf) return true;
+  const auto confirmed = [&](int look) {
+    const auto timed = compare_alone(options_.timed, node, look);
+    return timed && -timed->seconds >= kTenth * timed->changed;
+  };
+  return confirmed(1) && confirmed(2);
+}
+
+Judge::Simpler Judge::simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most, size_t equals) {
   Simpler out;
   const size_t now = reductions_of(*parent);
   for (auto& n : unseen(parent, seen, most))
-    if (const size_t left = reductions_of(*n); left < now || (left == now && halves(*n)))
+    if (const size_t left = reductions_of(*n); left < now || (left == now && promises_alone(*n, equals)))
       out[left].push_back(std::move(n));
   return out;
 }
@@ -206,6 +224,7 @@ bool Judge::keeps_time(const std::shared_ptr<Node>& node) {
   if (!estimates_.cost) return true;
   count(&Statistics::estimated);
   const Difference d = differences(estimates_, {node}, false)[0];
+  if (d.known()) node->estimated = d.value();
   return d.known() && d.value() <= kLevelLoss * *d.before;
 }
 

@@ -44,9 +44,13 @@ class Judge {
   // New graphs one step away, the most promising first, as many as are to be priced.
   std::vector<std::shared_ptr<Node>> children(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most,
                                               Ledger& ledger);
-  // Those of them that leave fewer reductions, by their number, and those that leave as many and halve the time of what they change.
+  // Those of them that leave fewer reductions, by their number, and those that leave as many and may pay by themselves, in so many equal
+  // regions.
   using Simpler = std::map<size_t, std::vector<std::shared_ptr<Node>>>;
-  Simpler simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most);
+  Simpler simpler(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most, size_t equals);
+  // Whether what a step made takes so much less time than what it took away, each by itself, that it need not join anything: half of it
+  // by the estimate, with no more kernels, or as timed kernels say.
+  bool pays_alone(const Node& node, bool as_few_kernels) const;
   // Whether a graph takes about the time of its parent, by the estimate, where there is one.
   bool keeps_time(const std::shared_ptr<Node>& node);
   // Prices the first `most` as far as time allows; the others go.
@@ -91,8 +95,10 @@ class Judge {
     std::mutex mutex;  // of what follows
     std::unordered_map<std::string, std::optional<double>> known;
   };
-  // Whether what a step made takes half the time of what it took away, or less, each by itself.
-  bool halves(const Node& node);
+  // What a step took away beside what it made, each by itself.
+  std::optional<Comparison> compare_alone(const Compare& compare, const Node& node, int look) const;
+  // Whether that saves half of the time by the estimate, or a fifth that is something beside the model and may be timed.
+  bool promises_alone(Node& node, size_t equals);
   std::optional<double> cost_of(Answers& answers, const rewrite::EditGraph& graph, const Region& region);
   // One step away; none that was seen.
   std::vector<std::shared_ptr<Node>> unseen(const NodeRef& parent, std::unordered_set<Hash128>& seen, size_t most);

@@ -28,6 +28,8 @@ struct Node {
   Change change = {};
   double estimated = 0;  // how the estimate differs from its parent's
   double touched = 0;    // what the nodes round the edit cost before it
+  // The share that what the last step made saves of what it took away, by the estimate, each by itself. Where it was asked for.
+  double saves_alone = 0;
 };
 using NodeRef = std::shared_ptr<const Node>;
 

@@ -76,7 +76,7 @@ Expected<Replayed> replay(const ir::Graph& graph, const ir::OpTable& table,
   Replayed out;
   size_t count = 0;
   for (const Step& s : steps) {
-    Step made{{}, s.before, s.after, s.repeated, s.region};
+    Step made{{}, s.before, s.after, s.repeated, s.region, s.alone};
     for (const Application& a : s.applications) {
       ++count;
       ISOMER_TRY(std::optional<Application> done, replay.make(a, look));

@@ -198,6 +198,7 @@ class Search {
       if (g.alive(n)) living.push_back(n);
     const Region region(living);
     Exploration alone(judge_, g, region);
+    alone.equals = found.equals;
     judge_.count(&Statistics::regions);
     while (!alone.ended() && !judge_.over()) alone.turn(judge_.left());
     const Found other = alone.settle();
@@ -215,7 +216,7 @@ class Search {
     State state(rules_, g, place.region);
     std::vector<Step> steps;
     for (const Step& original : found.steps) {
-      Step step{{}, original.before, original.after, repeated, number_};
+      Step step{{}, original.before, original.after, repeated, number_, original.alone};
       for (const Application& application : original.applications) {
         if (!state.repeat(application, here)) return std::nullopt;
         step.applications.push_back(state.made().back());

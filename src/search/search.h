@@ -72,6 +72,7 @@ struct Options {
   const std::atomic<bool>* stop = nullptr;  // ends the search with the best so far
   std::function<void(const Progress&)> progress = nullptr;
   Compare compare = nullptr;  // empty: by costs alone
+  Compare timed = nullptr;    // by the clock, where `compare` is by estimates; empty: nothing is timed
 };
 
 // One application of a rule, by the numbers that EditGraph gives the nodes when the rewrites before it are made in order.
@@ -89,6 +90,7 @@ struct Step {
   double before = 0, after = 0;
   bool repeated = false;  // found in an equal region
   size_t region = 0;      // steps of one region build on each other
+  bool alone = false;     // of a simpler form: it joins nothing, and pays by itself
 };
 std::vector<Application> applications(const std::vector<Step>& steps);  // of all, in order
 

@@ -26,7 +26,10 @@ Foreseen foreseen(double cheapest) {
   const std::vector<const rewrite::Rule*> all = {&rules->front()};
   search::Options options;
   const Sizes none;
-  auto found = foresee({start, all, none, options}, by_estimates(), cheapest);
+  const auto timing = cost::Pricer::make(ops::table(), by_estimates());
+  EXPECT_TRUE(timing.ok());
+  if (!timing.ok()) return {};
+  auto found = foresee({start, all, none, options}, **timing, cheapest);
   EXPECT_TRUE(found.ok());
   return found.ok() ? *std::move(found) : Foreseen();
 }

@@ -37,8 +37,9 @@ TEST(Simplest, SimplifyingJoinsWhatIsLevel) {
   EXPECT_EQ(convs(true, 0.5, -1), 4);
 }
 
-// A step that joins nothing is taken where what it makes costs half of what it takes away, or less.
-TEST(Simplest, WhatHalvesTheTimeIsTaken) {
+// A step that joins nothing is taken where what it makes costs half of what it takes away, or less, with no more kernels; or a fifth less
+// where timed kernels say so twice.
+TEST(Simplest, WhatPaysByItselfIsTaken) {
   const ir::Graph g = blocks(1, 3, 3);
   const std::vector<rewrite::Rule> all = rules();
   const auto widest = [](const ir::Graph& graph) {
@@ -47,7 +48,8 @@ TEST(Simplest, WhatHalvesTheTimeIsTaken) {
       if (n.op->name == "conv") width = std::max(width, graph.type(n.inputs[1]).shape[3].value());
     return width;
   };
-  const auto found = [&](double enlarged, int64_t kernels) -> int64_t {
+  using Timed = std::function<double(int look)>;  // what is saved
+  const auto found = [&](double enlarged, int64_t kernels, const Timed& timed = nullptr) -> int64_t {
     const Cost cost = [enlarged](const ir::Graph& graph) -> Expected<double> {
       double sum = 0;
       for (const ir::Node& n : graph.nodes())
@@ -59,6 +61,10 @@ TEST(Simplest, WhatHalvesTheTimeIsTaken) {
     options.compare = [&](const ir::Graph& before, const ir::Graph& after, int) -> Expected<Comparison> {
       return Comparison{*cost(after) - *cost(before), *cost(before), kernels};
     };
+    if (timed)
+      options.timed = [&](const ir::Graph&, const ir::Graph&, int look) -> Expected<Comparison> {
+        return Comparison{-timed(look), 1, kernels};
+      };
     const auto enlarge = std::find_if(all.begin(), all.end(), [](const auto& r) { return r.name == "enlarge"; });
     const auto o = optimise(g, ops::table(), {&*enlarge}, cost, cost, options);
     EXPECT_TRUE(o.ok());
@@ -69,6 +75,13 @@ TEST(Simplest, WhatHalvesTheTimeIsTaken) {
   EXPECT_EQ(found(0.4, 0), 5);
   EXPECT_EQ(found(0.4, 1), 3);
   EXPECT_EQ(found(0.6, 0), 3);
+  const auto always = [](double saved) { return [saved](int) { return saved; }; };
+  EXPECT_EQ(found(0.6, 1, always(0.3)), 5);
+  EXPECT_EQ(found(0.6, 1, always(0.15)), 5);
+  EXPECT_EQ(found(0.6, 1, always(0.05)), 3);
+  EXPECT_EQ(found(0.4, 1, always(0.05)), 3);
+  EXPECT_EQ(found(0.85, 1, always(0.3)), 3);
+  EXPECT_EQ(found(0.6, 1, [](int look) { return look == 1 ? 0.3 : 0.0; }), 3);
 }
 
 // The steps of a recurrent network share their weights: as rows of one product they lie as the sequence does, so that nothing is copied.
