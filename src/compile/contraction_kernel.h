@@ -97,6 +97,7 @@ class ContractionKernel {
   void even_blocks(int64_t tiles);
   void even_parts();
   void keep_rows();
+  int64_t near_blocks(int64_t tiles, int64_t column_bytes) const;
   void take_cut();
   Address side(const te::Expr& read);
   void left();

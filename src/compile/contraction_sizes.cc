@@ -104,17 +104,20 @@ void ContractionKernel::sizes() {
   const bool rows_stay = split_ && tiles >= kLeastTasks && near_columns;
   if (!rows_stay && m * 2 <= n && tiles <= 2 * in_cache(l2 / 3) && tiles <= kFewTiles) tiles_per_block = tiles;
   // Where few columns leave nothing to cut, a few blocks read them all.
+  const int64_t near = chunks && !near_columns ? near_blocks(tiles, column_bytes) : 1;
+  if (near > 1) tiles_per_block = ceil_div(tiles, near);
   const int64_t columns_apart = std::max<int64_t>(1, batch_.total() * panels_);
   const int64_t least = ceil_div(std::min(wanted, kLeastTasks), columns_apart);
   tiles_per_block = std::min(tiles_per_block, ceil_div(tiles, least));
   block_rows_ = tiles_per_block * tile_rows_;
   blocks_ = ceil_div(m, block_rows_);
-  if (near_columns) even_blocks(tiles);
+  if (near_columns || near > 1) even_blocks(tiles);
   keep_rows();
   splits_ = std::clamp<int64_t>(ceil_div(wanted, blocks_ * batch_.total()), 1, panels_);
   // Tasks that share rows need them gathered by a step before, through memory: not for a few tasks more.
   const int64_t made = blocks_ * batch_.total();
   if (!image_ && !in_place() && made > 1 && 2 * made >= wanted) splits_ = 1;
+  if (near > 1) splits_ = std::min(panels_, ceil_div(kLeastTasks, made));
   chunk_ = depth();
   if (chunks && 4 * depth() * block_rows_ > l2 / 2) {
     chunk_ = ceil_div(depth(), ceil_div(4 * depth() * block_rows_, l2 / 4) * kSplitDepth) * kSplitDepth;
@@ -135,6 +138,20 @@ void ContractionKernel::keep_rows() {
   if (blocks_ > 1) return;
   blocks_ = 2;
   block_rows_ = ceil_div(tiles, 2) * tile_rows_;
+}
+
+// Into how many blocks rows are cut so that those of one stay in the second cache while all columns pass; 1 where tasks of some columns,
+// each of which reads all rows, bring less from memory.
+int64_t ContractionKernel::near_blocks(int64_t tiles, int64_t column_bytes) const {
+  const int64_t l2 = scene_.target.l2_bytes, tile_bytes = element_bytes() * depth() * tile_rows_;
+  const int64_t row_bytes = tiles * tile_bytes;
+  if (batch_.total() > 1 || row_bytes <= l2 / 2) return 1;
+  const bool columns_stay = column_bytes <= l2 * 5 / 8;
+  const int64_t room = columns_stay ? l2 - column_bytes : l2 * 3 / 4;
+  const int64_t blocks = ceil_div(tiles, std::max<int64_t>(1, room / tile_bytes));
+  const int64_t by_rows = row_bytes + (columns_stay ? 1 : blocks) * column_bytes;
+  const int64_t by_columns = std::min(kChunkedTasks, panels_) * row_bytes + column_bytes;
+  return 5 * by_rows < 4 * by_columns ? blocks : 1;
 }
 
 // Blocks of tile registers that differ by one tile, so that an even number of workers has as much each.

@@ -168,6 +168,37 @@ TEST(Split, WorkIsSharedEvenly) {
   }
 }
 
+// Rows that do not stay in the second cache: in blocks that do, so that all columns pass while they are there and no step brings them
+// together first; few rows in tasks of some columns.
+TEST(Split, RowsStayNear) {
+  auto target = codegen::host_target();
+  ASSERT_TRUE(target.ok());
+  compile::ExecutableOptions small;
+  small.lower.target = *target;
+  small.lower.target.l2_bytes = 64 << 10;
+  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{300, 160, 64}, {257, 96, 96}, {150, 320, 160}})
+    expect_compiles(fmt::format("graph @g(%x: f32[{0},{1}]) {{ return relu(matmul(%x, {2})) }}", m, k,
+                                constant(fmt::format("{},{}", k, n), k * n)),
+                    kChainTolerance, small);
+  compile::LowerOptions options;
+  options.target = *loop::parse_target("x86-64-v4-amx");
+  options.target.l2_bytes = 2 << 20;
+  const auto steps = [&](int64_t m, int64_t k, int64_t n) {
+    const auto lowered = compile::lower(
+        graph_of(
+            fmt::format("graph @g(%x: f32[{0},{1}]) {{ return matmul(%x, const f32[{1},{2}] splat(0.5)) }}", m, k, n)),
+        ops::table(), options);
+    EXPECT_TRUE(lowered.ok());
+    return lowered.ok() ? std::pair(lowered->plan.steps.size(), lowered->plan.steps.back().tasks)
+                        : std::pair(size_t{0}, int64_t{0});
+  };
+  EXPECT_EQ(steps(784, 1280, 256), std::pair(size_t{1}, int64_t{8}));
+  EXPECT_EQ(steps(784, 2048, 512), std::pair(size_t{1}, int64_t{6}));
+  EXPECT_EQ(steps(196, 2688, 448),
+            std::pair(size_t{2}, int64_t{6}));  // two blocks for four tasks and more: rows before
+  EXPECT_EQ(steps(128, 3072, 768), std::pair(size_t{2}, int64_t{8}));  // as near as they come
+}
+
 // Which way is taken is the model's choice; what a strict program must not have is any of it.
 // Few rows by weights that the second cache does not hold: three bytes of each, where the target can take them apart.
 TEST(Split, FewRowsByManyWeights) {
