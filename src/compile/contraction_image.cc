@@ -3,6 +3,7 @@
 
 #include "compile/contraction_kernel.h"
 #include "compile/finish.h"
+#include "compile/rows_apart.h"
 #include "te/simplify.h"
 
 namespace isomer::compile {
@@ -32,9 +33,8 @@ void ContractionKernel::take_image() {
   if (3 * i.grid_width * i.grid_height > 5 * shape->ow * shape->oh) return;  // most of it would be for nothing
   i.group_step = i.elements();
   if (shape->groups > 1) {
-    const auto line = static_cast<int64_t>(64 / size_of(DType::BF16));
     const int64_t run = shape->taps_across * shape->c, filled = ceil_div(run, unit()) * unit() - run;
-    i.group_step = odd_lines(i.elements() + filled, line);
+    i.group_step = odd_lines(i.elements() + filled, kLineFloats * 2);
   }
   image_ = i;
   const auto place = [&](const LoopAxis& a) {  // rows of taps, taps, channels: as the copy has them

@@ -37,9 +37,6 @@ struct Address {
   Linear at;
 };
 
-// So many elements in an odd number of cache lines, so that neighbours do not fall into the same sets.
-int64_t odd_lines(int64_t elements, int64_t line);
-
 bool one_step(const Linear& at, const Axes& axes);  // whether all of the axes run as one
 int64_t step(const Linear& at, const Axes& axes);   // of the innermost
 // The offsets of all points of the axes, row-major.

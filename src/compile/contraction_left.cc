@@ -14,11 +14,6 @@ using loop::LoopKind;
 using loop::Stmt;
 using te::Expr;
 
-int64_t odd_lines(int64_t elements, int64_t line) {
-  const int64_t lines = ceil_div(elements, line);
-  return (lines % 2 == 0 ? lines + 1 : lines) * line;
-}
-
 bool ContractionKernel::in_place(bool split) const {
   if (split || takes_prologue()) return false;
   const bool always = c_.where->kind == te::Kind::Int && c_.where->integer != 0;
@@ -94,7 +89,7 @@ void ContractionKernel::left() {
   if (splits_ == 1 && !split_ && turns()) {
     rows_ = Rows::Turned;
     row_step_ = 1;
-    turned_step_ = odd_lines(turned_lines() * m_.list.back().extent, 16);
+    turned_step_ = odd_lines(turned_lines() * m_.list.back().extent);
     open_left(main_);
     main_.function.buffers.push_back(
         {"rows", DType::F32, {k_.total() * turned_step_}, loop::Scope::Scratch, true, true});

@@ -38,6 +38,11 @@ bool push_each_other_out(int64_t bytes, const Group& reader, const StageGraph& g
 
 }  // namespace
 
+int64_t odd_lines(int64_t elements, int64_t line) {
+  const int64_t lines = ceil_div(elements, line);
+  return (lines % 2 == 0 ? lines + 1 : lines) * line;
+}
+
 bool worth_gathering(int64_t pitch, int64_t columns) {
   return pitch % kBadStride == 0 && columns >= (pitch % (2 * kBadStride) == 0 ? 384 : 1024);
 }

@@ -9,6 +9,7 @@
 
 #include "compile/finish.h"
 #include "compile/product_cost.h"
+#include "compile/rows_apart.h"
 #include "te/simplify.h"
 
 namespace isomer::compile {
@@ -26,12 +27,6 @@ constexpr int64_t kSplitSide = 16;   // rows of a tile register
 constexpr int64_t kSplitDepth = 32;  // channels in it
 constexpr double kSpilled = 1.3;     // products whose points do not stay in the second cache
 constexpr double kSplitSpilled = 2;  // the same on tile registers, which want more in the same time
-
-// All points of a tile are touched together: an odd number of cache lines keeps them in different sets.
-int64_t odd_lines(int64_t elements) {
-  const int64_t lines = ceil_div(elements, 16);
-  return (lines % 2 == 0 ? lines + 1 : lines) * 16;
-}
 
 }  // namespace
 
@@ -73,6 +68,7 @@ void Winograd::sizes() {
   transformed_ = 4 * points_ * s_.groups * group_taps() <= scene_.target.l2_bytes * 3 / 8;
   const int64_t most = std::max<int64_t>(16, scene_.target.l2_bytes / 6 / (4 * points_ * nr_));
   chunk_ = transformed_ ? s_.c : ceil_div(s_.c, ceil_div(s_.c, most));
+  // All points of a tile are touched together.
   point_step_ = odd_lines(slots_ * side_ * depth_);
   product_step_ = odd_lines(block() * nr_);
   tap_step_ = odd_lines(chunk_ * nr_);
