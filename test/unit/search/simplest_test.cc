@@ -84,6 +84,64 @@ TEST(Simplest, WhatPaysByItselfIsTaken) {
   EXPECT_EQ(found(0.6, 1, [](int look) { return look == 1 ? 0.3 : 0.0; }), 3);
 }
 
+// Equal regions count together, also those that are explored anew since a neighbour changed: each alone saves less than what is something
+// beside the model.
+TEST(Simplest, WhatPaysInEqualRegionsCountsTogether) {
+  ir::GraphBuilder b(ops::table(), "groups");
+  ir::Value x = *b.input("x", {DType::F32, Shape::of({1, 8, 5, 5}), nullptr});
+  for (uint64_t i = 0; i < 5; ++i) {
+    const ir::Value weight = weights(b, {8, 4, 3, 3}, i);
+    const ir::Attrs attrs{{"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"group", int64_t{2}}};
+    x = *b.add1("relu", {*b.add1("conv", {conv(b, x, 8, 8, 1, 10 + i), weight}, attrs)});
+  }
+  b.output("y", x);
+  const ir::Graph g = *std::move(b).finish();
+  const auto rules = rewrite::parse_rules(R"(
+rule merge-groups : reassociating
+  let window = {strides=[1, 1], pads=[pt, pl, pb, pr]}
+  ?x : T[N, 2*C, H, W]  ?w : T[2*O, C, kh, kw]
+  conv(?x, ?w){window..., group=2}
+  =>
+  %w0, %w1 = split(?w, [O, O]){axis=0}
+  %zero = constant_of_shape([O, C, kh, kw]){value=T 0}
+  %blocks = concat(concat(%w0, %zero){axis=1}, concat(%zero, %w1){axis=1}){axis=0}
+  conv(?x, %blocks){window..., group=1}
+  where nonnegative(pt, pl, pb, pr), constant(?w)
+)",
+                                          ops::table());
+  ASSERT_TRUE(rules.ok()) << rules.error().to_string();
+  const auto groups = [](const ir::Graph& graph) {
+    int64_t sum = 0;
+    for (const ir::Node& n : graph.nodes())
+      if (const int64_t* group = n.op->name == "conv" ? n.attrs.get<int64_t>("group") : nullptr) sum += *group == 2;
+    return sum;
+  };
+  // What is grouped costs three more.
+  const Cost cost = [&](const ir::Graph& graph) -> Expected<double> {
+    return 3.0 * static_cast<double>(groups(graph)) + 7.0 * static_cast<double>(count(graph, "conv"));
+  };
+  const double model = *cost(g);
+  const auto left = [&](double least) -> int64_t {
+    const Cost estimate = [&, least](const ir::Graph& graph) -> Expected<double> {
+      return *cost(graph) * (count(graph, "conv") == 10 ? least / (kLeastGain * model) : 1);
+    };
+    Options options;
+    options.simplify = true;
+    options.compare = [&](const ir::Graph& before, const ir::Graph& after, int) -> Expected<Comparison> {
+      return Comparison{*cost(after) - *cost(before), *cost(before), 1};
+    };
+    options.timed = options.compare;
+    const auto o = optimise(g, ops::table(), pointers(*rules), cost, estimate, options);
+    EXPECT_TRUE(o.ok());
+    if (!o.ok()) return -1;
+    testing::expect_same_function(o->graph, g);
+    return groups(o->graph);
+  };
+  EXPECT_EQ(left(1), 0);
+  EXPECT_EQ(left(7), 1);  // the last region, which nothing follows, is by itself
+  EXPECT_EQ(left(30), 5);
+}
+
 // The steps of a recurrent network share their weights: as rows of one product they lie as the sequence does, so that nothing is copied.
 TEST(Simplest, StepsOfASequenceBecomeTheSequence) {
   const ir::Graph g = testing::graph_of(R"((%x: f32[5,1,3]) {
