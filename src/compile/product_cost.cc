@@ -20,7 +20,6 @@ constexpr int64_t kFilteredPoints = 36;  // of a patch
 // what tiles of few products take longer than that.
 constexpr double kUnits = 4, kLatency = 2, kFewProducts = 16, kFew = 0.6;
 constexpr double kClearlyBetter = 0.97;
-constexpr int64_t kTallColumns = 16;  // that fill one register
 
 // Cycles for one step of the depth, all tiles of a product together. Columns that fill no vector are computed one by one.
 double tile_cycles(int64_t rows, int64_t columns, int64_t most_rows, int64_t most_columns, int64_t lanes) {
@@ -65,7 +64,7 @@ double vector_product_cost(const ProductSize& size, int64_t gathered) {
 }
 
 double split_product_cost(const ProductSize& size) {
-  return (size.columns > kTallColumns ? kTileRate : kTallRate) * size.flops();
+  return (size.columns > loop::kFewColumns ? kTileRate : kTallRate) * size.flops();
 }
 double split_cost(int64_t elements) { return kSplit * static_cast<double>(elements); }
 double grouped_split_cost(int64_t elements) { return kGroupedSplit * static_cast<double>(elements); }

@@ -50,7 +50,8 @@ constexpr const char* kByteTiles = "amx-int8";
 constexpr const char* kBytePermutes = "avx512vbmi";
 constexpr int kNarrowRows = 8, kNarrowColumns = 32;
 constexpr int kSplitRows = 32, kSplitColumns = 32;  // four registers of sums, two and two of operands
-constexpr int kTallRows = 64, kTallColumns = 16;    // as many of sums, so that none waits for its last product
+constexpr int kTallRows = 64,
+              kTallColumns = static_cast<int>(kFewColumns);  // as many of sums: none waits for its last product
 
 }  // namespace
 
@@ -107,8 +108,8 @@ IntrinsicPtr split_product(int rows, int columns, std::string needs) {
 
 IntrinsicPtr split_product_for(const Target& target, int64_t columns) {
   if (!target.has(kMatrixTiles)) return nullptr;
-  return columns > kTallColumns ? split_product(kSplitRows, kSplitColumns, kMatrixTiles)
-                                : split_product(kTallRows, kTallColumns, kMatrixTiles);
+  return columns > kFewColumns ? split_product(kSplitRows, kSplitColumns, kMatrixTiles)
+                               : split_product(kTallRows, kTallColumns, kMatrixTiles);
 }
 
 IntrinsicPtr narrow_product(int rows, int columns, std::string needs) {

@@ -35,9 +35,10 @@ IntrinsicPtr narrow_product(int rows, int columns, std::string needs);
 // What the target can use for it, or nothing.
 IntrinsicPtr narrow_product_for(const Target& target);
 
-// What the target can use for products of floats in two parts with so many columns, or nothing: "split_64x16_bf16" for few.
-constexpr int64_t kManyColumns = 32;
-IntrinsicPtr split_product_for(const Target& target, int64_t columns = kManyColumns);
+// What the target can use for products of floats in two parts with so many columns, or nothing: for few, which one column of registers
+// holds, "split_64x16_bf16".
+constexpr int64_t kFewColumns = 16;
+IntrinsicPtr split_product_for(const Target& target, int64_t columns = kFewColumns + 1);
 
 // What the target can use for byte products of these types, the best first; empty: nothing.
 std::vector<IntrinsicPtr> dot_products_for(const Target& target, DType left, DType right);

@@ -31,6 +31,21 @@ std::string text(const Conv& c) {
                      c.channels, c.height, c.width, c.outputs, taps, c.attrs);
 }
 
+std::string product(int64_t m, int64_t k, int64_t n) {
+  return fmt::format("graph @g(%x: f32[{0},{1}]) {{ return relu(matmul(%x, {2})) }}", m, k,
+                     constant(fmt::format("{},{}", k, n), k * n));
+}
+
+// For the host, had it a second cache of so many bytes.
+compile::ExecutableOptions with_cache(int64_t bytes) {
+  auto target = codegen::host_target();
+  EXPECT_TRUE(target.ok());
+  compile::ExecutableOptions options;
+  if (target.ok()) options.lower.target = *target;
+  options.lower.target.l2_bytes = bytes;
+  return options;
+}
+
 TEST(Split, MatrixProducts) {
   for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{
            {64, 128, 96}, {197, 64, 70}, {49, 300, 130}, {9, 512, 256}, {300, 33, 65}, {33, 1000, 48}})
@@ -144,17 +159,11 @@ TEST(Split, OperandsArePreparedOnce) {
 // Last tiles of at most half the rows, blocks that differ by a tile, and an odd number of panels whose rows are cut in two: as many tasks as two
 // workers share evenly.
 TEST(Split, WorkIsSharedEvenly) {
-  auto target = codegen::host_target();
-  ASSERT_TRUE(target.ok());
   for (const int64_t l2 : {int64_t{2} << 20, int64_t{64} << 10}) {
-    compile::ExecutableOptions options;
-    options.lower.target = *target;
-    options.lower.target.l2_bytes = l2;
+    const compile::ExecutableOptions options = with_cache(l2);
     for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{
              {196, 96, 576}, {208, 128, 160}, {177, 256, 96}, {784, 64, 64}, {300, 160, 160}, {68, 512, 224}})
-      expect_compiles(fmt::format("graph @g(%x: f32[{0},{1}]) {{ return relu(matmul(%x, {2})) }}", m, k,
-                                  constant(fmt::format("{},{}", k, n), k * n)),
-                      kChainTolerance, options);
+      expect_compiles(product(m, k, n), kChainTolerance, options);
     expect_compiles(text({1, 64, 17, 17, 160, 5, "pads=[2,2,2,2]"}), kChainTolerance, options);
   }
   compile::LowerOptions options;
@@ -171,15 +180,9 @@ TEST(Split, WorkIsSharedEvenly) {
 // Rows that do not stay in the second cache: in blocks that do, so that all columns pass while they are there and no step brings them
 // together first; few rows in tasks of some columns.
 TEST(Split, RowsStayNear) {
-  auto target = codegen::host_target();
-  ASSERT_TRUE(target.ok());
-  compile::ExecutableOptions small;
-  small.lower.target = *target;
-  small.lower.target.l2_bytes = 64 << 10;
+  const compile::ExecutableOptions small = with_cache(64 << 10);
   for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{300, 160, 64}, {257, 96, 96}, {150, 320, 160}})
-    expect_compiles(fmt::format("graph @g(%x: f32[{0},{1}]) {{ return relu(matmul(%x, {2})) }}", m, k,
-                                constant(fmt::format("{},{}", k, n), k * n)),
-                    kChainTolerance, small);
+    expect_compiles(product(m, k, n), kChainTolerance, small);
   compile::LowerOptions options;
   options.target = *loop::parse_target("x86-64-v4-amx");
   options.target.l2_bytes = 2 << 20;
@@ -199,14 +202,9 @@ TEST(Split, RowsStayNear) {
   EXPECT_EQ(steps(128, 3072, 768), std::pair(size_t{2}, int64_t{8}));  // as near as they come
 }
 
-// Which way is taken is the model's choice; what a strict program must not have is any of it.
 // Few rows by weights that the second cache does not hold: three bytes of each, where the target can take them apart.
 TEST(Split, FewRowsByManyWeights) {
-  auto target = codegen::host_target();
-  ASSERT_TRUE(target.ok());
-  compile::ExecutableOptions options;
-  options.lower.target = *target;
-  options.lower.target.l2_bytes = 16 << 10;
+  const compile::ExecutableOptions options = with_cache(16 << 10);
   for (const auto& [m, k, n] :
        std::vector<std::array<int64_t, 3>>{{1, 100, 70}, {1, 128, 300}, {3, 67, 129}, {8, 200, 64}})
     expect_compiles(
@@ -217,11 +215,7 @@ TEST(Split, FewRowsByManyWeights) {
 
 // Weights that steps read one after the other, as in a recurrent layer: every second one goes through them backward.
 TEST(Split, StepsTurnAround) {
-  auto target = codegen::host_target();
-  ASSERT_TRUE(target.ok());
-  compile::ExecutableOptions options;
-  options.lower.target = *target;
-  options.lower.target.l2_bytes = 16 << 10;
+  const compile::ExecutableOptions options = with_cache(16 << 10);
   const std::string text = "graph @g(%x: f32[1,256]) { %w = " + constant("256,256", 256 * 256) +
                            " %a = matmul(%x, %w) %b = matmul(tanh(%a), %w) return matmul(tanh(%b), %w) }";
   expect_compiles(text, 2e-4, options);  // errors grow from step to step
@@ -233,6 +227,7 @@ TEST(Split, StepsTurnAround) {
   EXPECT_EQ(backward, (std::vector<bool>{false, true, false}));
 }
 
+// Which way is taken is the model's choice; what a strict program must not have is any of it.
 TEST(Split, StrictProgramsHaveNone) {
   const ir::Graph g =
       graph_of("graph @g(%x: f32[128,256]) { return matmul(%x, " + constant("256,256", 256 * 256) + ") }");
