@@ -23,11 +23,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kLibc[] = {
-    "abort",    "calloc", "clock_gettime", "free",    "getauxval", "getenv",
-    "madvise",  "malloc", "memchr",        "memcmp",  "memcpy",    "memmove",
-    "memset",   "mmap",   "munmap",        "qsort",   "realloc",   "sched_getaffinity",
-    "snprintf", "strcmp", "strlen",        "strncmp", "syscall",   "vsnprintf"};
+constexpr std::string_view kLibc[] = {"abort",         "calloc",
+                                      "clock_gettime", "close",
+                                      "free",          "getauxval",
+                                      "getenv",        "madvise",
+                                      "malloc",        "memchr",
+                                      "memcmp",        "memcpy",
+                                      "memmove",       "memset",
+                                      "mmap",          "mprotect",
+                                      "munmap",        "open",
+                                      "qsort",         "read",
+                                      "realloc",       "sched_getaffinity",
+                                      "snprintf",      "strcmp",
+                                      "strlen",        "strncmp",
+                                      "strstr",        "syscall",
+                                      "vsnprintf"};
 constexpr std::string_view kPthread[] = {"pthread_create", "pthread_join"};
 constexpr std::string_view kMath[] = {
     "acos",   "acosf",   "acosh",     "acoshf",     "asin",   "asinf", "asinh", "asinhf",    "atan",       "atan2",

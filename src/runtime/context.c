@@ -91,6 +91,7 @@ static int resolve_arguments(const iso_context_impl* context, iso_sized* c, iso_
   c->arguments = calloc(total + 1, sizeof *c->arguments);
   c->patches = calloc(patches + 1, sizeof *c->patches);
   if (!c->arguments || !c->patches) return no_memory(context, total * sizeof(void*), error);
+  const char* weights = iso_weights(context->model, context->flags);
   uint64_t slot = 0;
   for (uint32_t s = 0; s < p->step_count; ++s) {
     c->first[s] = slot;
@@ -99,7 +100,7 @@ static int resolve_arguments(const iso_context_impl* context, iso_sized* c, iso_
       if (place.space == ISO_IN_ARENA) {
         c->arguments[slot] = context->arena + place.offset;
       } else if (place.space == ISO_IN_WEIGHTS) {
-        c->arguments[slot] = (char*)(uintptr_t)context->model->weights + place.offset;
+        c->arguments[slot] = (char*)(uintptr_t)weights + place.offset;
       } else if (place.space == ISO_AT_ADDRESS) {
         c->arguments[slot] = (void*)(uintptr_t)place.offset;
       } else {

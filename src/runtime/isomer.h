@@ -100,7 +100,7 @@ typedef struct {
   const char* target;   /* what it was built for: "x86-64-v4" */
   const char* features; /* what of the CPU it uses, comma-separated, in LLVM's names */
   uint32_t inputs, outputs, steps;
-  uint64_t weight_bytes;  /* mapped, shared between processes */
+  uint64_t weight_bytes;  /* in the file, and once more in a process (ISO_SHARED_WEIGHTS) */
   uint64_t arena_bytes;   /* of each context */
   uint64_t scratch_bytes; /* of each thread of each context */
 } iso_info;
@@ -112,6 +112,9 @@ typedef struct {
 /* Flags of iso_new_context. */
 #define ISO_POISON 1u  /* for tests: fill all memory with NaN before each run and after its last use */
 #define ISO_PROFILE 2u /* measure each step */
+#define ISO_SHARED_WEIGHTS \
+  4u /* read the weights from the pages of the file, which processes share, and not from a copy of this process in large pages, which
+      * is some per cent faster */
 
 #define ISO_MAX_THREADS 256
 

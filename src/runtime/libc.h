@@ -9,6 +9,7 @@
 void* memcpy(void* restrict to, const void* restrict from, size_t bytes);
 void* memset(void* to, int value, size_t bytes);
 int strcmp(const char* a, const char* b);
+char* strstr(const char* text, const char* part);
 int strncmp(const char* a, const char* b, size_t bytes);
 size_t strlen(const char* text);
 int snprintf(char* restrict to, size_t bytes, const char* restrict format, ...);
@@ -19,6 +20,10 @@ char* getenv(const char* name);
 void* mmap(void* address, size_t bytes, int protection, int flags, int file, long offset);
 int munmap(void* address, size_t bytes);
 int madvise(void* address, size_t bytes, int advice);
+int mprotect(void* address, size_t bytes, int protection);
+int open(const char* path, int flags, ...);
+long read(int file, void* to, size_t bytes);
+int close(int file);
 int sched_getaffinity(int process, size_t bytes, void* mask);
 unsigned long getauxval(unsigned long type);
 long syscall(long number, ...);
@@ -33,8 +38,11 @@ typedef struct {
 int clock_gettime(int clock, iso_timespec* time);
 
 enum {
+  ISO_READ_ONLY = 02000000, /* and closed by exec */
+  ISO_PROT_READ = 1,
   ISO_PROT_READ_WRITE = 3,
   ISO_MAP_PRIVATE_ANONYMOUS = 0x22,
+  ISO_MADV_WILLNEED = 3,
   ISO_MADV_HUGEPAGE = 14,
   ISO_CLOCK_MONOTONIC = 1,
   ISO_FUTEX_WAIT_PRIVATE = 128,

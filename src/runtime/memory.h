@@ -9,6 +9,8 @@ extern "C" {
 #endif
 
 void* iso_map(uint64_t bytes);
+/* A copy, in large pages, that cannot be written; NULL where they would be of no use or cannot be had. */
+void* iso_map_copy(const void* from, uint64_t bytes);
 void iso_unmap(void* memory, uint64_t bytes); /* the same bytes; NULL is fine */
 
 #ifdef __cplusplus

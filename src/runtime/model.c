@@ -3,6 +3,7 @@
 #include "runtime/cpu.h"
 #include "runtime/failure.h"
 #include "runtime/libc.h"
+#include "runtime/memory.h"
 
 static const iso_program* program_of(const iso_model* model) { return ((const iso_model_impl*)model)->programs; }
 
@@ -54,8 +55,24 @@ static int model_close(iso_model* model, iso_error* error) {
     return iso_fail(error, ISO_BUSY, "The model '%.80s' has %u open contexts; free them before it is closed.",
                     impl->programs->model, contexts);
   }
+  iso_unmap(atomic_load(&impl->copy), impl->programs->weight_bytes);
   free(impl);
   return ISO_OK;
+}
+
+/* A file's pages are small. Of contexts that are made at the same time each may make a copy; the first one stays. */
+const char* iso_weights(iso_model_impl* model, uint32_t flags) {
+  if (flags & ISO_SHARED_WEIGHTS) return model->weights;
+  const uint64_t bytes = model->programs->weight_bytes;
+  void* copy = atomic_load(&model->copy);
+  if (!copy) {
+    void* made = iso_map_copy(model->weights, bytes);
+    if (atomic_compare_exchange_strong(&model->copy, &copy, made))
+      copy = made;
+    else
+      iso_unmap(made, bytes);
+  }
+  return copy ? copy : model->weights;
 }
 
 static const iso_api api = {ISO_VERSION,

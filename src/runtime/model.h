@@ -12,6 +12,7 @@ typedef struct {
       programs; /* the model at each of its sizes: nothing but dims differs in their inputs and outputs */
   uint32_t sizes;
   const void* weights; /* of the programs, or where their module has them */
+  void* _Atomic copy;  /* of the weights in large pages, from the first context on that wants it; NULL: there is none */
   _Atomic uint32_t contexts;
 } iso_model_impl;
 
@@ -62,6 +63,9 @@ typedef struct {
 
 /* A model over programs whose weights lie elsewhere than they say. */
 iso_model* iso_open_programs_at(const iso_program* programs, uint32_t count, const void* weights, iso_error* error);
+
+/* Where a context with these flags reads the model's weights. */
+const char* iso_weights(iso_model_impl* model, uint32_t flags);
 
 /* The program whose inputs these are, by their dims where those are given, else by their bytes; NULL when there is none. A
  * model of one size has it whatever the inputs are, so that binding says what is wrong. */

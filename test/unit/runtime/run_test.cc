@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <fstream>
@@ -202,6 +203,48 @@ TEST(Runtime, TenThousandRunsDoNotGrow) {
   }
   EXPECT_LE(resident_pages(), before + 128);
   iso_close(model, nullptr);
+}
+
+// Tells where it reads its weights, and what the last of them is.
+int32_t tell_weights(void* const* a, int64_t, int64_t, void*) {
+  const auto* weights = static_cast<const int64_t*>(a[0]);
+  auto* told = static_cast<int64_t*>(a[1]);
+  told[0] = static_cast<int64_t>(reinterpret_cast<intptr_t>(weights));
+  told[1] = weights[(size_t{1} << 18) - 1];
+  return 0;
+}
+
+TEST(Runtime, ContextsShareACopyOfTheWeightsOrTheWeights) {
+  std::vector<int64_t> weights(size_t{1} << 18);
+  weights.back() = 42;
+  const int64_t dims = 2;
+  const iso_tensor out{"told", ISO_I64, 1, &dims, 16, 8, 0, 0};
+  const std::array<iso_place, 2> places{{{ISO_IN_WEIGHTS, 0, 0}, {ISO_IN_OUTPUT, 0, 0}}};
+  const iso_step step{tell_weights, "tell", "n", places.data(), nullptr, 2, 0, 1, 0, 0, 0, 0, 0, 0};
+  iso_program program{};
+  program.abi_version = ISO_ABI_VERSION;
+  program.model = "weights", program.target = "any", program.features = "";
+  program.inputs = &out;
+  program.outputs = &out, program.output_count = 1;
+  program.steps = &step, program.step_count = 1;
+  program.weights = weights.data(), program.weight_bytes = weights.size() * sizeof(int64_t);
+  iso_error error{};
+  iso_model* model = iso_open_program(&program, &error);
+  ASSERT_NE(model, nullptr) << error.message;
+  std::vector<int64_t> at;
+  for (const uint32_t flags : {0U, ISO_SHARED_WEIGHTS, 0U}) {
+    iso_context* context = iso_new_context(model, 1, flags, &error);
+    ASSERT_NE(context, nullptr) << error.message;
+    std::array<int64_t, 2> told{};
+    const iso_buffer buffer{told.data(), sizeof told, nullptr, nullptr, 0, 0};
+    ASSERT_EQ(iso_run(context, nullptr, 0, &buffer, 1, &error), ISO_OK) << error.message;
+    EXPECT_EQ(told[1], 42);
+    at.push_back(told[0]);
+    iso_free_context(context, nullptr);
+  }
+  EXPECT_EQ(at[0], at[2]);
+  EXPECT_EQ(at[1], static_cast<int64_t>(reinterpret_cast<intptr_t>(weights.data())));
+  EXPECT_EQ(iso_close(model, nullptr), ISO_OK);
 }
 
 }  // namespace
