@@ -150,11 +150,19 @@ std::string KernelTimes::key_of(const Item& item) const {
 size_t KernelTimes::measure(const std::vector<Item>& items, double seconds) {
   if (std::isinf(seconds)) return time(items, nullptr);
   constexpr size_t kTogether = 8;
+  const auto now = [] { return clock_seconds(CLOCK_MONOTONIC); };
+  const double end = now() + seconds;
+  double each = 0;  // of the last ones
   size_t measured = 0;
-  const double end = clock_seconds(CLOCK_MONOTONIC) + seconds;
-  for (size_t i = 0; i < items.size() && clock_seconds(CLOCK_MONOTONIC) < end; i += kTogether) {
+  for (size_t i = 0; i < items.size() && now() + each < end;) {
+    const double room = each > 0 ? std::min((end - now()) / each, 1.0 * kTogether) : kTogether;
+    const size_t count = std::min(static_cast<size_t>(std::max(room, 1.0)), items.size() - i);
     const auto first = items.begin() + static_cast<ptrdiff_t>(i);
-    measured += time({first, first + static_cast<ptrdiff_t>(std::min(kTogether, items.size() - i))}, nullptr);
+    const double begin = now();
+    const size_t some = time({first, first + static_cast<ptrdiff_t>(count)}, nullptr);
+    if (some > 0) each = (now() - begin) / static_cast<double>(some);
+    measured += some;
+    i += count;
   }
   return measured;
 }
@@ -212,7 +220,7 @@ std::vector<Subject> KernelTimes::subjects(const std::vector<const Item*>& items
   return out;
 }
 
-std::vector<double> KernelTimes::measure_again(const std::vector<Item>& items, int look) {
+std::optional<std::vector<double>> KernelTimes::measure_again(const std::vector<Item>& items, int look) {
   std::map<std::string, double> seconds;  // by key
   const auto unknown = [&] {
     std::vector<const Item*> open;
@@ -230,6 +238,7 @@ std::vector<double> KernelTimes::measure_again(const std::vector<Item>& items, i
     const auto turn_of_thread = turn(open);
     const Turn turn_of_process(*store_);
     open = unknown();  // others may have measured them while we waited
+    if (!open.empty() && ended()) return std::nullopt;
     const std::vector<Expected<Timing>> times = cost::measure(subjects(open), how());
     for (size_t n = 0; n < open.size(); ++n) {
       if (!times[n].ok() || times[n]->seconds <= 0) continue;
@@ -270,7 +279,7 @@ size_t KernelTimes::time(const std::vector<Item>& items, const std::vector<doubl
   const auto turn_of_thread = turn(open);
   const Turn turn_of_process(*store_);
   open = unknown(items, hurried);  // others may have measured them while we waited
-  if (open.empty()) return 0;
+  if (open.empty() || ended()) return 0;
   MeasureOptions how = this->how();
   if (hurried) {
     how.seconds /= how.goes;

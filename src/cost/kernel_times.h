@@ -8,11 +8,13 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock_seconds.h"
 #include "base/quiet.h"
 #include "cost/machine.h"
 #include "cost/measure.h"
@@ -62,11 +64,15 @@ class KernelTimes {
   // Times those that nobody knows, when measuring is on, as long as there are seconds; how many.
   size_t measure(const std::vector<Item>& items, double seconds = std::numeric_limits<double>::infinity());
   // A second, third, ... timing of each, apart from those before and kept like them: what many first ones made look best may
-  // have been lucky. Seconds, 0 where a kernel cannot be measured.
-  std::vector<double> measure_again(const std::vector<Item>& items, int look);
+  // have been lucky. Seconds, 0 where a kernel cannot be measured; nothing where its turn came too late.
+  std::optional<std::vector<double>> measure_again(const std::vector<Item>& items, int look);
   // The same in a hurry, to tell what is worth being measured; no price counts these times. Those that are clearly slower
   // than their limit get a rough one.
   void try_out(const std::vector<Item>& items, const std::vector<double>& limits);
+
+  // From this moment on (CLOCK_MONOTONIC) nobody begins to measure, whoever waits for his turn among them. Infinity: never.
+  void end_at(double moment) { end_ = moment; }
+  bool ended() const { return clock_seconds(CLOCK_MONOTONIC) >= end_; }
 
   bool measures() const { return options_.measure; }
   const Machine& machine() const { return machine_; }
@@ -97,6 +103,7 @@ class KernelTimes {
   mutable std::mutex mutex_;  // of what follows
   std::unordered_map<std::string, Known> kernels_;
   std::atomic<size_t> measured_ = 0;
+  std::atomic<double> end_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace isomer::cost

@@ -1,11 +1,12 @@
 #include "cost/pricer.h"
 
 #include <unistd.h>
-#include <bit>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
+#include "base/clock_seconds.h"
 #include "base/cores.h"
 #include "compile/kernel_cache.h"
 #include "compile/label_space.h"
@@ -27,6 +28,8 @@ struct Priced {
 using PricedRef = std::shared_ptr<const Priced>;
 
 constexpr uint64_t kSmallestPool = uint64_t{4} << 20;  // more than near caches hold
+
+Diagnostic out_of_time() { return {"E-time", "no time was left to time the kernels of the graph"}; }
 
 int64_t last_cache() { return std::max<int64_t>(0, sysconf(_SC_LEVEL3_CACHE_SIZE)); }
 
@@ -83,6 +86,13 @@ struct Pricer::Impl {
                                                    Price& price);
   Expected<Price> price(const ir::Graph& graph, Extent extent, bool measured);
 };
+
+Pricer::Limit::~Limit() { times_.end_at(std::numeric_limits<double>::infinity()); }
+
+Pricer::Limit Pricer::limit(double seconds) {
+  impl_->times.end_at(clock_seconds(CLOCK_MONOTONIC) + seconds);
+  return Limit(impl_->times);
+}
 
 Pricer::Pricer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Pricer::~Pricer() = default;
@@ -173,6 +183,7 @@ Expected<Price> Pricer::Impl::price(const ir::Graph& graph, Extent extent, bool 
     if (const auto known = answers.find(graph)) return *known;
   Price price;
   ISOMER_CHECK_OK(kernel_prices(graph, extent, measured ? TimingLimit(kNoLimit) : std::nullopt, price));
+  if (measured && price.estimated > 0 && times.measures() && times.ended()) return out_of_time();
   Price later = price;
   later.measured = 0;
   if (piece) answers.add(graph, later);
@@ -216,10 +227,16 @@ Expected<Pricer::Comparison> Pricer::compare(const ir::Graph& before, const ir::
       if (count != 0) items.push_back(item), more.push_back(std::exchange(count, 0));
     }
   std::vector<double> seconds(items.size(), 0);
-  if (look > 1)
-    seconds = impl_->times.measure_again(items, look);
-  else
+  if (look > 1) {
+    std::optional<std::vector<double>> again = impl_->times.measure_again(items, look);
+    if (!again) return out_of_time();
+    seconds = *std::move(again);
+  } else {
     impl_->times.measure(items);
+    const bool open = std::any_of(items.begin(), items.end(),
+                                  [&](const Item& item) { return impl_->times.known(item, true).seconds == 0; });
+    if (open && impl_->times.measures() && impl_->times.ended()) return out_of_time();
+  }
   Comparison out;
   out.kernels = static_cast<int64_t>(is->items.size()) - static_cast<int64_t>(was->items.size());
   for (size_t k = 0; k < items.size(); ++k) {

@@ -73,6 +73,8 @@ struct KernelPrice {
   Mix mix = {};         // of its seconds
 };
 
+class KernelTimes;
+
 class Pricer {
  public:
   static Expected<std::shared_ptr<Pricer>> make(const ir::OpTable& table, PricerOptions options);
@@ -105,6 +107,20 @@ class Pricer {
   // timed as long as there are seconds; then they have the analytic model's time.
   Expected<std::vector<KernelPrice>> kernels(const ir::Graph& graph,
                                              double seconds = std::numeric_limits<double>::infinity());
+  // While it lives, kernels are timed for so many seconds: what would have to wait for longer has no price (E-time).
+  class Limit {
+   public:
+    ~Limit();
+    Limit(const Limit&) = delete;
+    Limit& operator=(const Limit&) = delete;
+
+   private:
+    friend class Pricer;
+    explicit Limit(KernelTimes& times) : times_(times) {}
+    KernelTimes& times_;
+  };
+  Limit limit(double seconds);
+
   double step_seconds() const;  // the fixed cost of a step, a part of the price of every kernel
   const Rates& usual() const;   // rates of the core that times are taken at, or converted to
 

@@ -105,7 +105,7 @@ Expected<std::optional<Candidate>> CandidateMaker::labelled(const Candidate& fro
 Expected<std::vector<Finish>> CandidateMaker::race(const std::vector<const Candidate*>& all,
                                                    const std::vector<Tensor>& inputs) {
   RaceOptions how;
-  how.seconds = race_seconds_;
+  how.seconds = std::min(race_seconds_, budget_.left());
   how.threads = pricer_.options().threads;
   how.watch = watch_.get();
   how.usual = pricer_.usual();
@@ -117,6 +117,14 @@ Expected<std::vector<Finish>> CandidateMaker::race(const std::vector<const Candi
   const double each = (clock_seconds(CLOCK_MONOTONIC) - begin) / static_cast<double>(all.size());
   next_race_ = std::max({next_race_, race_seconds_, 2 * each});
   return out;
+}
+
+Expected<double> CandidateMaker::least_race_seconds(const Candidate& c, const std::vector<Tensor>& inputs) const {
+  ISOMER_CHECK_OK(c.executor->prepare(inputs));
+  ISOMER_CHECK_OK(c.executor->run(inputs));
+  const double begin = clock_seconds(CLOCK_MONOTONIC);
+  ISOMER_CHECK_OK(c.executor->run(inputs));
+  return driver::least_race_seconds(2, clock_seconds(CLOCK_MONOTONIC) - begin);
 }
 
 Expected<void> CandidateMaker::time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs) {
@@ -141,8 +149,9 @@ CandidateMaker::Prices CandidateMaker::prices(const Candidate& c, double seconds
 }
 
 bool CandidateMaker::kernels_are_level(const Candidate& result, const Candidate& input) const {
-  const double was = prices(input, budget_.left() - next_race_).timed;
-  const double is = prices(result, budget_.left() - next_race_).timed;
+  const auto left = [&] { return budget_.left() - kFewestAgainst * next_race_; };  // races of whole runs follow
+  const double was = prices(input, left()).timed;
+  const double is = prices(result, left()).timed;
   return was > 0 && is > 0 && is <= kLevel * was;
 }
 

@@ -71,6 +71,8 @@ class CandidateMaker {
   // which no time was left.
   Expected<std::optional<Candidate>> labelled(const Candidate& from, const cost::LabelOptions& how,
                                               size_t& untried) const;
+  // Of a race of two that take as long as this one, and nothing but the rounds that every race has.
+  Expected<double> least_race_seconds(const Candidate& candidate, const std::vector<Tensor>& inputs) const;
   Expected<void> time(std::vector<Candidate>& all, const std::vector<Tensor>& inputs);
   // Whether a result is faster than the input: so clearly that it needs no second race, or by more than noise in a second one too.
   // Where its kernels are faster by more than noise and that was confirmed, whole runs need not prove it again beside whatever

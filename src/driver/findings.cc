@@ -102,6 +102,7 @@ Expected<search::Outcome> Finder::with_labels(search::Options how) const {
 }
 
 Expected<search::Outcome> Finder::by_kernels(search::Options how) const {
+  const cost::Pricer::Limit limit = pricer.limit(how.seconds);  // also for those who wait for their turn to time
   if (options.measure) how.compare = comparison_by(pricer, sizes);
   return search::optimise(start, ops::table(), rules, price_by(pricer, sizes), estimate_by(pricer, sizes), how);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock_seconds.h"
 #include "base/cores.h"
 #include "driver/open_sizes.h"
 #include "driver/rule_files.h"
@@ -26,13 +27,17 @@ namespace {
 
 // Of the budget: for looking, the rest being for whole models, which are compiled, checked and run side by side; and for one race, at
 // most: who asks for little does not wait for many.
-constexpr double kSearchShare = 0.75, kRaceShare = 0.1;
-constexpr double kNoise = 1.02;  // times within this of each other are the same: they do not choose
+constexpr double kSearchShare = 0.75, kLeastSearchShare = 0.4, kRaceShare = 0.1;
+// What that rest has to hold of a model that takes long, in times of what compiling the input and a turn of a race took: what is found,
+// the simplest form and the original in double; and the races without which nothing is taken.
+constexpr double kCompiles = 3, kRaces = 3;
+constexpr double kUnforeseen = 0.02;  // of the budget: what is being done when it ends
+constexpr double kNoise = 1.02;       // times within this of each other are the same: they do not choose
 
 class Optimization {
  public:
   Optimization(const ir::Graph& graph, const OptimizeOptions& options)
-      : original_(graph), options_(options), budget_(options.search.seconds) {}
+      : original_(graph), options_(options), budget_(without_files(options)) {}
 
   Expected<Optimized> run() {
     ISOMER_CHECK_OK(prepare());
@@ -43,9 +48,10 @@ class Optimization {
     recollection_.emplace(original_, options_, *pricer_);
     ISOMER_CHECK_OK(recollection_->ask(out_, rules_));
     out_.remembered = recollection_->recall(out_, rules_);
+    ISOMER_TRY(EndCheck end, EndCheck::make(original_, out_.start, rules_, out_.assumed, options_));
+    if (!given() && searches()) ISOMER_CHECK_OK(plan(end.sets()[0]));
     ISOMER_CHECK_OK(search());
     if (out_.culprit) return std::move(out_);
-    ISOMER_TRY(EndCheck end, EndCheck::make(original_, out_.start, rules_, out_.assumed, options_));
     ISOMER_TRY(const bool known, recall_verdict(end.sets()));
     if (!known) {
       ISOMER_CHECK_OK(choose(end));
@@ -58,6 +64,10 @@ class Optimization {
   }
 
  private:
+  static double without_files(const OptimizeOptions& o) {
+    return std::max(o.search.seconds / 2, (1 - kUnforeseen) * o.search.seconds - o.file_seconds);
+  }
+
   Expected<void> prepare() {
     ISOMER_TRY(library_, load_rule_library(options_.rules, options_.trust));
     for (const rewrite::Rule& r : library_.rules) rules_.push_back(&r);
@@ -69,6 +79,17 @@ class Optimization {
     pricing.weights = cost::weight_reach(original_);
     pricing.store = options_.store;
     ISOMER_TRY(pricer_, cost::Pricer::make(ops::table(), pricing));
+    return {};
+  }
+
+  // The input is compiled and run before anything is looked for: what that takes tells what has to be left for the end.
+  Expected<void> plan(const std::vector<Tensor>& inputs) {
+    const double begin = clock_seconds(CLOCK_MONOTONIC);
+    ISOMER_TRY(input_, compiled({}, ""));
+    const double compiling = clock_seconds(CLOCK_MONOTONIC) - begin;
+    ISOMER_TRY(const double race, candidates_->least_race_seconds(*input_, inputs));
+    const double share = 1 - (kCompiles * compiling + kRaces * race) / budget_.seconds();
+    looking_ = budget_.part(std::clamp(share, kLeastSearchShare, kSearchShare));
     return {};
   }
 
@@ -151,7 +172,10 @@ class Optimization {
   // The input and what was found; with layouts, both also with their labels, those in front.
   Expected<std::vector<Candidate>> contenders() {
     std::vector<Candidate> all;
-    ISOMER_TRY(Candidate input, compiled({}, ""));
+    if (!input_) {
+      ISOMER_TRY(input_, compiled({}, ""));
+    }
+    Candidate input = *std::exchange(input_, std::nullopt);
     // What the input can do without is not asked of the candidates again; their results are checked as they are.
     const AccuracyFacts tried = input.executor->facts().native.accuracy;
     candidates_->accuracy = tried.given_up >= 0 ? Accuracy::Checked : Accuracy::Unchecked;
@@ -332,9 +356,11 @@ class Optimization {
   std::shared_ptr<cost::Pricer> pricer_;
   std::optional<CandidateMaker> candidates_;  // of out_.start
   std::optional<Recollection> recollection_;
+  std::optional<Candidate> input_;  // compiled, until candidates stand beside it
   Findings found_;
   Optimized out_;
-  const Budget budget_, looking_ = budget_.part(kSearchShare);
+  const Budget budget_;
+  Budget looking_ = budget_.part(kSearchShare);
 };
 
 }  // namespace

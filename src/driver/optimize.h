@@ -34,6 +34,7 @@ struct OptimizeOptions {
   InputOptions inputs;                                // of the check: the files, on top of random ones with this seed
   double tolerance = 1e-4;                            // of an output's largest magnitude
   double timing_seconds = 2;                          // of a race of the result with the input, at most
+  double file_seconds = 0;                            // of the budget, for reading the model and writing the result
   const std::vector<search::Step>* replay = nullptr;  // these steps in place of a search,
   std::string replay_labels;                          // and these labels for what they lead to
 };

@@ -18,6 +18,7 @@ constexpr double kLongTurn = 0.05;
 // Runs are looked at together where they are short, and so many times a turn may be stolen from before it counts nevertheless.
 constexpr double kTogether = 0.01;
 constexpr int kMostThefts = 5;
+constexpr double kPatience = 2;  // times the seconds of the race: until then
 
 using Round = std::vector<double>;  // seconds of each
 
@@ -61,8 +62,10 @@ Expected<double> timed(Executor& executor, const std::vector<Tensor>& inputs, co
   return seconds / seconds_of(run) * at_usual_rates(run, options.usual, options.mix);
 }
 
-// Runs while the host of a virtual machine did something else tell nothing, unless by the processor's clock, which stands meanwhile.
-Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options) {
+// Runs while the host of a virtual machine did something else tell nothing, unless by the processor's clock, which stands meanwhile; but
+// they are not made again when the race takes `patience` already.
+Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, const RaceOptions& options,
+                      double patience) {
   std::vector<double> seconds, disturbed;
   StolenTime stolen;
   int thefts = 0;
@@ -72,7 +75,8 @@ Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, con
     const double passed = clock_of(false) - begin;
     return passed >= kLongTurn ? !seconds.empty() : passed >= kTurnSeconds && seconds.size() >= kTurnRuns;
   };
-  while (thefts < kMostThefts && !enough()) {
+  const auto given_up = [&] { return thefts >= kMostThefts || (thefts > 0 && clock_of(false) >= patience); };
+  while (!given_up() && !enough()) {
     std::vector<double> some;
     for (const double start = clock_of(false); some.empty() || clock_of(false) - start < kTogether;) {
       ISOMER_TRY(const double run, timed(executor, inputs, options));
@@ -88,6 +92,11 @@ Expected<double> turn(Executor& executor, const std::vector<Tensor>& inputs, con
 
 }  // namespace
 
+double least_race_seconds(size_t runners, double run_seconds) {
+  const double turn = run_seconds >= kLongTurn ? run_seconds : std::max(kTurnSeconds, kTurnRuns * run_seconds);
+  return static_cast<double>(runners * kRounds) * turn;
+}
+
 Expected<std::vector<Finish>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
                                    const RaceOptions& options) {
   for (Executor* e : runners) {
@@ -96,10 +105,11 @@ Expected<std::vector<Finish>> race(const std::vector<Executor*>& runners, const 
   }
   const size_t least = runners.size() > 1 ? kRounds : kAlone;
   std::vector<Round> rounds;
-  for (const double begin = clock_of(false); rounds.size() < least || clock_of(false) - begin < options.seconds;) {
+  const double begin = clock_of(false), patience = begin + kPatience * options.seconds;
+  while (rounds.size() < least || clock_of(false) - begin < options.seconds) {
     Round round;
     for (Executor* e : runners) {
-      ISOMER_TRY(const double seconds, turn(*e, inputs, options));
+      ISOMER_TRY(const double seconds, turn(*e, inputs, options, patience));
       round.push_back(seconds);
     }
     rounds.push_back(std::move(round));

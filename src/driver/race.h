@@ -26,6 +26,8 @@ struct Finish {
   double seconds = 0;
   std::vector<double> ratios = {};  // to the first one, round by round
 };
+// Of so many that take so long, where no more rounds are run than have to be.
+double least_race_seconds(size_t runners, double run_seconds);
 Expected<std::vector<Finish>> race(const std::vector<Executor*>& runners, const std::vector<Tensor>& inputs,
                                    const RaceOptions& options);
 

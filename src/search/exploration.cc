@@ -139,7 +139,10 @@ NodeRef Exploration::taken() {
       continue;
     }
     const auto whole = judge_.whole_cost(*node, around_);
-    if (!whole) continue;
+    if (!whole) {
+      if (better.empty() && judge_.closed()) ledger_.unclear(trail_of(*node), WhyNot::NoTime);
+      continue;
+    }
     ledger_.priced_whole(trail_of(*node), *whole);
     const bool worth = (root_->cost - *whole) * static_cast<double>(equals) >= judge_.least_gain;
     if (worth && judge_.clearly_better(better.empty() ? *root_ : *better.back(), *node, around_, false))
@@ -152,7 +155,7 @@ NodeRef Exploration::taken() {
     if (judge_.clearly_better(*root_, *better.back(), around_, true))
       taken = better.back();
     else
-      ledger_.unclear(trail_of(*better.back()), WhyNot::Unsure);
+      ledger_.unclear(trail_of(*better.back()), judge_.closed() ? WhyNot::NoTime : WhyNot::Unsure);
     better.pop_back();
   }
   return taken;

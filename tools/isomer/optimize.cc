@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/clock_seconds.h"
 #include "driver/considered_json.h"
 #include "driver/model.h"
 #include "driver/trace_file.h"
@@ -224,8 +225,10 @@ std::string text(const driver::Optimized& r, const std::string& source) {
 }
 
 Expected<Answer> run(const OptimizeFlags& o) {
+  const double begin = clock_seconds(CLOCK_MONOTONIC);
   ISOMER_TRY(const driver::Model model, load(o.model));
   ISOMER_TRY(driver::OptimizeOptions options, optimize_options(o.choices));
+  options.file_seconds = 2 * (clock_seconds(CLOCK_MONOTONIC) - begin);  // what was read is written again
   options.rules = o.rules;
   options.inputs.seed = o.seed;
   for (const std::string& input : o.inputs) {

@@ -50,7 +50,7 @@ Expected<double> parse_budget(const std::string& text) {
 
 void declare_optimize_options(CLI::App& app, OptimizeChoices& c) {
   app.add_option("--budget", c.budget,
-                 "Time for all of it, three quarters of it for the search: 60s, 500ms, 2m; 0 searches nothing")
+                 "Time for all of it, up to three quarters of it for the search: 60s, 500ms, 2m; 0 searches nothing")
       ->capture_default_str();
   app.add_option("--steps", c.steps, "Most graphs that are priced: a budget that gives the same result every time")
       ->check(CLI::NonNegativeNumber)

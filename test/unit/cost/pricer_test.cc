@@ -58,6 +58,26 @@ TEST(Pricer, WhatDependsOnConstantsAloneIsFree) {
   EXPECT_EQ(plain->seconds, unfolded->seconds);
 }
 
+TEST(Pricer, WhatComesTooLateHasNoPriceAndIsAskedAgain) {
+  const auto p = pricer(true);
+  const ir::Graph one = graph(with_weight("expand(const f32[] 0.5, [64,48])"));
+  const ir::Graph other = graph(with_weight("expand(const f32[] 0.5, [64,32])"));
+  {
+    const Pricer::Limit limit = p->limit(0);
+    for (const auto& price : {p->price(one, Pricer::Extent::Piece), p->price(one)}) {
+      ASSERT_FALSE(price.ok());
+      EXPECT_EQ(price.error().code, "E-time");
+    }
+    for (const int look : {1, 2}) EXPECT_FALSE(p->compare(one, other, Pricer::Extent::Piece, look).ok()) << look;
+    EXPECT_TRUE(p->estimate(one, Pricer::Extent::Piece).ok());
+    EXPECT_EQ(p->measured(), 0U);
+  }
+  EXPECT_TRUE(p->price(one, Pricer::Extent::Piece).ok());
+  EXPECT_TRUE(p->compare(one, other, Pricer::Extent::Piece, 2).ok());
+  const Pricer::Limit limit = p->limit(0);
+  EXPECT_TRUE(p->price(one, Pricer::Extent::Piece).ok());  // its kernels are known
+}
+
 TEST(Pricer, DistinctConstantsStayDistinct) {
   // Two products of one input by weights that are not computed: they must not become one.
   const auto two = pricer(false)->price(graph(R"((%x: f32[32,64]) {
