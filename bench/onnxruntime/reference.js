@@ -1,6 +1,7 @@
 // Runs a model in ONNX Runtime and writes an ONNX test data set (input_N.pb, output_N.pb), which `isomer compare MODEL
 // --data FOLDER` then checks. Inputs are what --keep finds in the folder, else seeded random numbers.
-//   node reference.js MODEL FOLDER [--dim NAME=N]... [--shape NAME:2x3]... [--seed N] [--below N] [--keep]
+//   node reference.js MODEL FOLDER [--dim NAME=N]... [--shape NAME:2x3]... [--seed N] [--below N] [--keep] [--against FOLDER]
+// --against also prints how far its outputs are from those that lie in another folder, as a part of the largest there.
 // Random integers are 0 and 1, or below N.
 //   node reference.js --all FOLDER      every FOLDER/NAME/model.onnx into FOLDER/NAME, with the inputs found there
 'use strict';
@@ -15,12 +16,13 @@ const kinds = {
 };
 
 function options(argv) {
-  const o = { dims: {}, shapes: {}, seed: 1, below: 2, names: [], all: '', keep: false };
+  const o = { dims: {}, shapes: {}, seed: 1, below: 2, names: [], all: '', keep: false, against: '' };
   for (let i = 0; i < argv.length; ++i) {
     if (argv[i] === '--dim') { const [k, v] = argv[++i].split('='); o.dims[k] = Number(v); }
     else if (argv[i] === '--shape') { const at = argv[++i].lastIndexOf(':'); o.shapes[argv[i].slice(0, at)] = argv[i].slice(at + 1).split('x').filter(Boolean).map(Number); }
     else if (argv[i] === '--seed') o.seed = Number(argv[++i]);
     else if (argv[i] === '--below') o.below = Number(argv[++i]);
+    else if (argv[i] === '--against') o.against = argv[++i];
     else if (argv[i] === '--all') o.all = argv[++i];
     else if (argv[i] === '--keep') o.keep = true;
     else o.names.push(argv[i]);
@@ -88,6 +90,20 @@ function readTensor(file) {
   return new ort.Tensor(name, new kinds[name][1](new Uint8Array(raw).buffer), dims);
 }
 
+// The largest difference of two tensors as a part of the largest number of the second one; infinite where they have nothing in common.
+function distance(a, b) {
+  if (a.type !== b.type || String(a.dims) !== String(b.dims)) return Infinity;
+  let largest = 0, apart = 0;
+  for (let i = 0; i < b.data.length; ++i) {
+    const x = Number(a.data[i]), y = Number(b.data[i]);
+    if (x === y || (Number.isNaN(x) && Number.isNaN(y))) { if (Number.isFinite(y)) largest = Math.max(largest, Math.abs(y)); continue; }
+    if (!Number.isFinite(x) || !Number.isFinite(y)) return Infinity;
+    largest = Math.max(largest, Math.abs(y));
+    apart = Math.max(apart, Math.abs(x - y));
+  }
+  return apart === 0 ? 0 : apart / largest;
+}
+
 // Without VNNI its products of signed and unsigned bytes saturate at 16 bits unless it is told otherwise. That it refuses for some
 // models whose nodes share a zero point; these it runs node by node, dequantised products as floats.
 async function open(model) {
@@ -114,13 +130,14 @@ async function reference(model, folder, o) {
   });
   const results = await session.run(feeds);
   session.outputNames.forEach((name, i) => fs.writeFileSync(path.join(folder, `output_${i}.pb`), tensorProto(results[name])));
+  if (o.against) console.log(`distance ${Math.max(0, ...session.outputNames.map((name, i) => distance(results[name], readTensor(path.join(o.against, `output_${i}.pb`)))))}`);
   console.log(`${path.basename(model)}: ${session.inputNames.length} inputs, ${session.outputNames.length} outputs -> ${folder}`);
 }
 
 async function main() {
   const o = options(process.argv.slice(2));
   if (!o.all) {
-    if (o.names.length !== 2) throw new Error('usage: reference.js MODEL FOLDER [--dim NAME=N] [--shape NAME:2x3] [--seed N] [--keep]');
+    if (o.names.length !== 2) throw new Error('usage: reference.js MODEL FOLDER [--dim NAME=N] [--shape NAME:2x3] [--seed N] [--keep] [--against FOLDER]');
     return reference(o.names[0], o.names[1], o);
   }
   for (const name of fs.readdirSync(o.all).sort()) {

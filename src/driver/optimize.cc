@@ -32,7 +32,7 @@ constexpr double kSearchShare = 0.75, kLeastSearchShare = 0.4, kRaceShare = 0.1;
 // the simplest form and the original in double; and the races without which nothing is taken.
 constexpr double kCompiles = 3, kRaces = 3;
 constexpr double kUnforeseen = 0.02;  // of the budget: what is being done when it ends
-constexpr double kNoise = 1.02;       // times within this of each other are the same: they do not choose
+constexpr double kNoise = 1.03;       // times within this of each other are the same: they do not choose
 
 class Optimization {
  public:
