@@ -14,7 +14,9 @@ namespace {
 
 // Of the budget: until labels of the start are found, and for those of what the search finds.
 constexpr double kLabelShare = 0.6, kFinalShare = 0.15;
-constexpr double kForesight = 0.3;      // of the budget: more than estimates alone take in most models,
+constexpr double kSimplest =
+    0.5;  // of the budget: the simplest form is whole before, or it would be another one every time;
+constexpr double kForesight = 0.3;      // more than estimates alone take in most models,
 constexpr double kBesideLabels = 0.15;  // and what of it those have where labels need it too
 constexpr double kLittle = 0.02;        // of the model's time: what estimates promise less than is not looked for twice
 constexpr double kQuickShare = 0.05;    // of the budget: for seeing then whether first steps promise much,
@@ -57,7 +59,7 @@ QuickLook Finder::quick_look(double share) const {
 Expected<Findings> Finder::find() const {
   Findings out;
   const double cheapest = options.layout ? budget.left(kBesideLabels) : options.measure ? budget.left(kForesight) : 0;
-  ISOMER_TRY(out.foreseen, foresee(quick_look(kForesight), pricer, cheapest));
+  ISOMER_TRY(out.foreseen, foresee(quick_look(kSimplest), pricer, cheapest));
   search::Options how = options.search;
   how.threads = searchers(options.measure);
   how.quiet = pricer.options().quiet;

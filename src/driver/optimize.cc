@@ -28,9 +28,9 @@ namespace {
 // Of the budget: for looking, the rest being for whole models, which are compiled, checked and run side by side; and for one race, at
 // most: who asks for little does not wait for many.
 constexpr double kSearchShare = 0.75, kLeastSearchShare = 0.4, kRaceShare = 0.1;
-// What that rest has to hold of a model that takes long, in times of what compiling the input and a turn of a race took: what is found,
-// the simplest form and the original in double; and the races without which nothing is taken.
-constexpr double kCompiles = 3, kRaces = 3;
+// What that rest has to hold of a model that takes long, in times of what compiling the input and a race of two took: what is found and
+// the simplest form, which have most kernels from others, and the original in double; and the races without which nothing is taken.
+constexpr double kCompiles = 2, kRaces = 3;
 constexpr double kUnforeseen = 0.02;  // of the budget: what is being done when it ends
 constexpr double kNoise = 1.03;       // times within this of each other are the same: they do not choose
 
@@ -89,7 +89,7 @@ class Optimization {
     const double compiling = clock_seconds(CLOCK_MONOTONIC) - begin;
     ISOMER_TRY(const double race, candidates_->least_race_seconds(*input_, inputs));
     const double share = 1 - (kCompiles * compiling + kRaces * race) / budget_.seconds();
-    looking_ = budget_.part(std::clamp(share, kLeastSearchShare, kSearchShare));
+    looking_ = Budget(budget_.left(std::clamp(share, kLeastSearchShare, kSearchShare)));
     return {};
   }
 
@@ -360,7 +360,7 @@ class Optimization {
   Findings found_;
   Optimized out_;
   const Budget budget_;
-  Budget looking_ = budget_.part(kSearchShare);
+  Budget looking_ = budget_.part(kSearchShare);  // until the input was compiled; what is left of it then
 };
 
 }  // namespace
