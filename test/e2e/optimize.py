@@ -123,6 +123,12 @@ class Optimize(unittest.TestCase):
             f.write('rule planted : exact\n  ?x : T[M, K]  ?a, ?b : T[K, N]\n  matmul(?x, ?a) => matmul(?x, ?a)\n')
         isomer('optimize', 'zoo:tiny', '--rules', self.path('false.rules'), code=2)
 
+    def test_what_cannot_be_written_is_not_searched_for(self):
+        for option in ('-o', '--trace'):
+            done = isomer('optimize', MODEL, '--budget', '10m', option, self.path('missing/a'), code=2)
+            self.assertIn("cannot write '%s': No such file or directory" % self.path('missing/a'), done.stderr)
+        self.assertEqual(os.listdir(self.folder.name), [])  # no kernel was timed
+
     def test_other_commands_take_it(self):
         isomer('run', 'zoo:tiny', '--optimize=0')
         isomer('compile', 'zoo:tiny', '--optimize=0', '-o', self.path('tiny.so'))

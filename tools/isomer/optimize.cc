@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 
 #include "base/clock_seconds.h"
 #include "driver/considered_json.h"
@@ -224,7 +228,16 @@ std::string text(const driver::Optimized& r, const std::string& source) {
   return out;
 }
 
+// Before a minute is spent on what cannot be written.
+Expected<void> can_write(const std::string& file) {
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  if (file.empty() || access(folder.empty() ? "." : folder.c_str(), W_OK) == 0) return {};
+  return Diagnostic("E-file", fmt::format("cannot write {}: {}", isomer::quoted(file), std::strerror(errno)));
+}
+
 Expected<Answer> run(const OptimizeFlags& o) {
+  ISOMER_CHECK_OK(can_write(o.out));
+  ISOMER_CHECK_OK(can_write(o.trace));
   const double begin = clock_seconds(CLOCK_MONOTONIC);
   ISOMER_TRY(const driver::Model model, load(o.model));
   ISOMER_TRY(driver::OptimizeOptions options, optimize_options(o.choices));
